@@ -79,6 +79,7 @@ type Request struct {
 
 	ScheduledNS   *int64 `parquet:"scheduled_ns,optional" unit:"ns" doc:"The turn was meant to go: the arrival process for turn 0, previous end plus think time for later ones."`
 	ReadyNS       *int64 `parquet:"ready_ns,optional" unit:"ns" doc:"It could go: its slot and its predecessor were there."`
+	InFlightNS    *int64 `parquet:"in_flight_wait_ns,optional" unit:"ns" doc:"How long of the time before ready_ns the turn waited for --max-in-flight; null without that limit."`
 	StartNS       *int64 `parquet:"start_ns,optional" unit:"ns" doc:"The client began the attempt, before it had a connection."`
 	SentNS        *int64 `parquet:"sent_ns,optional" unit:"ns" doc:"A connection was there and the first byte was handed to the kernel."`
 	WroteNS       *int64 `parquet:"wrote_ns,optional" unit:"ns" doc:"The last byte of the request was handed to the kernel."`
