@@ -52,7 +52,7 @@ func HashConversation(c *Conversation) [sha256.Size]byte {
 	h.opt(c.PrefixGroup)
 	h.opt(c.Body)
 	h.num(int64(len(c.Tags)))
-	for _, k := range slices.Sorted(maps.Keys(c.Tags)) {
+	for _, k := range sortedKeys(c.Tags) {
 		h.str(k)
 		h.str(c.Tags[k])
 	}
@@ -100,3 +100,5 @@ func (h *hasher) optFloat(f *float64) {
 	h.num(1)
 	h.num(int64(math.Float64bits(*f)))
 }
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
