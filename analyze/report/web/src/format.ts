@@ -1,0 +1,69 @@
+// Numbers as people read them. The tables' numbers are formatted by the Go side with the same rules; full
+// precision is always in the CSV.
+
+const formats = new Map<number, Intl.NumberFormat>();
+
+function fixed(value: number, digits: number): string {
+  let f = formats.get(digits);
+  if (!f) {
+    f = new Intl.NumberFormat("en-US", { minimumFractionDigits: 0, maximumFractionDigits: digits });
+    formats.set(digits, f);
+  }
+  return f.format(value);
+}
+
+/** A value with about four significant digits. */
+export function number(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "\u2013";
+  const size = Math.abs(value);
+  if (size >= 1000) return fixed(value, 0);
+  if (size >= 100) return fixed(value, 1);
+  if (size >= 10) return fixed(value, 2);
+  if (size >= 1) return fixed(value, 3);
+  if (size === 0) return "0";
+  if (size >= 0.001) return fixed(value, 5);
+  return value.toExponential(2);
+}
+
+/** What a figure is measured in. */
+export type Unit = "ms" | "s" | "share" | "count" | "tokens" | "tokens/s" | "requests/s" | "bytes" | "turn" | "";
+
+/** A value with its unit, for read-outs: 12.3 ms, 45.1 %, 3.2 GB. */
+export function withUnit(value: number | null | undefined, unit: string): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "\u2013";
+  switch (unit) {
+    case "ms":
+      return Math.abs(value) >= 10_000 ? `${number(value / 1000)} s` : `${number(value)} ms`;
+    case "share":
+      return `${number(value * 100)} %`;
+    case "bytes":
+      return bytes(value);
+    case "":
+    case "count":
+    case "turn":
+      return number(value);
+    default:
+      return `${number(value)} ${unit}`;
+  }
+}
+
+function bytes(value: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let i = 0;
+  while (Math.abs(value) >= 1000 && i < units.length - 1) {
+    value /= 1000;
+    i++;
+  }
+  return `${number(value)} ${units[i]}`;
+}
+
+/** Seconds of a run as m:ss where that reads better than plain seconds. */
+export function clock(seconds: number, step: number): string {
+  const sign = seconds < 0 ? "\u2212" : "";
+  const abs = Math.abs(seconds);
+  const h = Math.floor(abs / 3600);
+  const m = Math.floor((abs % 3600) / 60);
+  const s = abs % 60;
+  const ss = (step < 1 ? s.toFixed(1) : Math.round(s).toString()).padStart(step < 1 ? 4 : 2, "0");
+  return h > 0 ? `${sign}${h}:${m.toString().padStart(2, "0")}:${ss}` : `${sign}${m}:${ss}`;
+}

@@ -1,0 +1,600 @@
+// One plot: a figure with a title, a line that says how to read it, tools, a legend that doubles as the
+// read-out, and a uPlot canvas.
+
+import uPlot from "uplot";
+import { type Cell, copyButton, say } from "./csv";
+import { clock, number, withUnit } from "./format";
+import { color, seriesColor } from "./theme";
+
+export type Values = (number | null)[];
+
+export interface Series {
+  label: string;
+  values: Values;
+  color: number;
+  /** line (the default), step (holds until the next value), points, or both: line with points. */
+  kind?: "line" | "step" | "points" | "both";
+  dash?: boolean;
+  fill?: boolean;
+  hidden?: boolean;
+  /** An interval around the values, drawn as a band. */
+  low?: Values;
+  high?: Values;
+}
+
+export interface Axis {
+  label: string;
+  unit: string;
+}
+
+export interface Spec {
+  id: string;
+  title: string;
+  help: string;
+  x: Axis & {
+    values: number[];
+    /** Logarithmic to begin with. */
+    log?: boolean;
+    /** What the plot shows unzoomed; else the extent of the values. */
+    range?: [number, number];
+    /** Whole numbers only on the axis. */
+    whole?: boolean;
+  };
+  y: Axis & {
+    /** Offers a button that makes the scale logarithmic. */
+    canLog?: boolean;
+    log?: boolean;
+    max?: number;
+  };
+  series: Series[];
+  height: number;
+  /** Plots of one group share their cursor and their zoom. */
+  group?: string;
+  /** Draws more than the series, below them. */
+  draw?: (u: uPlot) => void;
+  /** The read-out in place of the series' values. */
+  readout?: (u: uPlot, left: number, top: number) => string | null;
+  /** Rows to copy, if not simply x and the series. */
+  rows?: () => Cell[][];
+  /** Legend entries that are no series. */
+  keys?: { label: string; css: string }[];
+  /** Zooming by drag also zooms the y axis. */
+  zoomY?: boolean;
+  yRange?: [number, number];
+}
+
+/** Width of the y axis in CSS pixels: the same everywhere, so that plots below each other line up. */
+const axisWidth = 64;
+
+const groups = new Map<string, Set<Plot>>();
+const all: Plot[] = [];
+
+/** Every plot of the page. */
+export function plots(): readonly Plot[] {
+  return all;
+}
+
+export class Plot {
+  readonly figure: HTMLElement;
+  private readonly host: HTMLDivElement;
+  private readonly stamp: HTMLSpanElement;
+  private readonly reset: HTMLButtonElement;
+  private readonly entries: { button: HTMLButtonElement; value: HTMLSpanElement; index: number; bands: number[] }[] = [];
+  private readonly hidden = new Set<number>();
+  private log: { x: boolean; y: boolean };
+  private columns: Values[] = [];
+  private bands: uPlot.Band[] = [];
+  private zoom: [number, number] | null = null;
+  private passing = false;
+  u: uPlot | null = null;
+
+  constructor(readonly spec: Spec) {
+    this.log = { x: spec.x.log ?? false, y: spec.y.log ?? false };
+    const figure = document.createElement("figure");
+    figure.className = "plot";
+    figure.id = `plot-${spec.id}`;
+
+    const caption = document.createElement("figcaption");
+    const title = document.createElement("h3");
+    title.textContent = spec.title;
+    const help = document.createElement("p");
+    help.textContent = spec.help;
+    caption.append(title, help);
+
+    const tools = document.createElement("div");
+    tools.className = "tools";
+    this.reset = document.createElement("button");
+    this.reset.type = "button";
+    this.reset.className = "tool reset";
+    this.reset.textContent = "Reset zoom";
+    this.reset.hidden = true;
+    this.reset.addEventListener("click", () => this.resetZoom());
+    tools.append(this.reset);
+    if (spec.y.canLog) tools.append(this.logButton("y"));
+    if (spec.x.log !== undefined) tools.append(this.logButton("x"));
+    tools.append(copyButton(spec.title, spec.rows ?? (() => this.rows())));
+
+    const head = document.createElement("div");
+    head.className = "plot-head";
+    head.append(caption, tools);
+
+    const legend = document.createElement("div");
+    legend.className = "legend";
+    this.stamp = document.createElement("span");
+    this.stamp.className = "stamp";
+
+    this.host = document.createElement("div");
+    this.host.className = "canvas";
+    this.host.tabIndex = 0;
+    this.host.setAttribute("role", "img");
+    this.host.setAttribute("aria-label", this.describe());
+    this.host.addEventListener("keydown", (e) => this.key(e));
+
+    this.assemble();
+    for (const [i, s] of spec.series.entries()) {
+      if (s.label !== "") legend.append(this.legendEntry(s, i));
+    }
+    for (const key of spec.keys ?? []) {
+      const item = document.createElement("span");
+      item.className = "key";
+      const swatch = document.createElement("i");
+      swatch.className = `swatch ${key.css}`;
+      item.append(swatch, key.label);
+      legend.append(item);
+    }
+    legend.append(this.stamp);
+    figure.append(head, legend, this.host);
+    this.figure = figure;
+
+    all.push(this);
+    if (spec.group) {
+      const members = groups.get(spec.group) ?? new Set<Plot>();
+      members.add(this);
+      groups.set(spec.group, members);
+    }
+  }
+
+  /** Draws the plot for the first time, once its figure is in the page. */
+  start(): void {
+    this.create();
+    let width = this.host.clientWidth;
+    new ResizeObserver(() => {
+      if (this.host.clientWidth !== width) {
+        width = this.host.clientWidth;
+        this.fit();
+      }
+    }).observe(this.host);
+  }
+
+  /** Takes the width that the page gives now. */
+  fit(): void {
+    const width = this.host.clientWidth;
+    if (this.u && width > 0) this.u.setSize({ width, height: this.spec.height });
+  }
+
+  redraw(): void {
+    this.u?.redraw(false, true);
+  }
+
+  private logButton(axis: "x" | "y"): HTMLButtonElement {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = `tool log-${axis}`;
+    button.textContent = axis === "x" && this.spec.y.canLog ? "Log x" : "Log scale";
+    button.setAttribute("aria-label", `Logarithmic ${axis} axis: ${this.spec.title}`);
+    button.setAttribute("aria-pressed", String(this.log[axis]));
+    button.addEventListener("click", () => {
+      this.log[axis] = !this.log[axis];
+      button.setAttribute("aria-pressed", String(this.log[axis]));
+      this.create();
+    });
+    return button;
+  }
+
+  private legendEntry(s: Series, i: number): HTMLButtonElement {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "entry";
+    const swatch = document.createElement("i");
+    swatch.className = `swatch c${s.color % 7}${s.kind === "points" ? " dot" : ""}${s.dash ? " dashed" : ""}`;
+    const name = document.createElement("span");
+    name.textContent = s.label;
+    const value = document.createElement("span");
+    value.className = "value";
+    button.append(swatch, name, value);
+    const show = (on: boolean): void => {
+      button.setAttribute("aria-pressed", String(on));
+      if (on) this.hidden.delete(i);
+      else this.hidden.add(i);
+    };
+    show(!s.hidden);
+    const entry = this.entries[i];
+    if (entry) {
+      entry.button = button;
+      entry.value = value;
+    }
+    button.addEventListener("click", () => {
+      const on = this.hidden.has(i);
+      show(on);
+      for (const index of this.indices(i)) this.u?.setSeries(index, { show: on });
+    });
+    return button;
+  }
+
+  private indices(i: number): number[] {
+    const entry = this.entries[i];
+    return entry ? [entry.index, ...entry.bands] : [];
+  }
+
+  /** Lays the series and their bands out as uPlot's columns. */
+  private assemble(): void {
+    this.columns = [this.spec.x.values];
+    this.bands = [];
+    const none = document.createElement("button");
+    for (const s of this.spec.series) {
+      const bands: number[] = [];
+      if (s.low && s.high) {
+        const high = this.columns.push(s.high) - 1;
+        const low = this.columns.push(s.low) - 1;
+        bands.push(high, low);
+        this.bands.push({ series: [high, low], fill: () => tint(seriesColor(s.color), "28") });
+      }
+      const index = this.columns.push(s.values) - 1;
+      this.entries.push({ button: none, value: none, index, bands });
+    }
+  }
+
+  private create(): void {
+    this.u?.destroy();
+    const spec = this.spec;
+    const series: uPlot.Series[] = [{}];
+    for (const [i, s] of spec.series.entries()) {
+      const show = !this.hidden.has(i);
+      if (s.low && s.high) {
+        const edge: uPlot.Series = { show, stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
+        series.push(edge, { ...edge });
+      }
+      series.push(this.series(s, show));
+    }
+    // A logarithmic axis has no place for 0. A distribution function loses nothing there: its height at
+    // the first positive value says how much lies below.
+    let data = this.columns;
+    if (this.log.x) {
+      const keep = this.spec.x.values.map((v) => v > 0);
+      data = data.map((column) => column.filter((_, i) => keep[i]));
+    }
+    if (this.log.y) {
+      data = data.map((column, i) => (i === 0 ? column : column.map((v) => (v !== null && v > 0 ? v : null))));
+    }
+    const opts: uPlot.Options = {
+      width: Math.max(this.host.clientWidth, 160),
+      height: spec.height,
+      padding: [10, 14, 0, 0],
+      legend: { show: false },
+      series,
+      bands: this.bands,
+      scales: {
+        x: { time: false, distr: this.log.x ? 3 : 1, range: (u, min, max) => this.xRange(u, min, max) },
+        y: { distr: this.log.y ? 3 : 1, range: (u, min, max) => this.yRange(u, min, max) },
+      },
+      axes: [this.axis("x"), this.axis("y")],
+      cursor: {
+        drag: { x: true, y: spec.zoomY ?? false, uni: spec.zoomY ? 24 : 1e9, dist: 4 },
+        points: { size: 7, width: 2 },
+        focus: { prox: -1 },
+        dataIdx: (u, i, nearest) => nearestValue(u, i, nearest),
+        ...(spec.group
+          ? { sync: { key: spec.group, setSeries: false, scales: ["x", null], filters: { pub: isMove, sub: isMove } } }
+          : {}),
+      },
+      hooks: {
+        setCursor: [(u) => this.readOut(u)],
+        setScale: [(u, key) => this.scaled(u, key)],
+        ...(spec.draw ? { drawAxes: [spec.draw] } : {}),
+      },
+    };
+    this.host.replaceChildren();
+    this.u = new uPlot(opts, data as uPlot.AlignedData, this.host);
+    this.u.over.addEventListener("dblclick", () => this.resetZoom());
+    if (this.zoom) this.u.setScale("x", { min: this.zoom[0], max: this.zoom[1] });
+    this.readOut(this.u);
+  }
+
+  private series(s: Series, show: boolean): uPlot.Series {
+    const stroke = (): string => seriesColor(s.color);
+    const base: uPlot.Series = { show, stroke, width: 1.75, spanGaps: true, label: s.label, points: { show: false } };
+    if (s.dash) base.dash = [6, 4];
+    if (s.fill) base.fill = () => tint(seriesColor(s.color), "1f");
+    switch (s.kind ?? "line") {
+      case "points":
+        base.paths = () => null;
+        base.points = { show: true, size: 4, width: 0, fill: () => tint(seriesColor(s.color), "a0"), stroke };
+        break;
+      case "both":
+        base.points = { show: true, size: 6, width: 1.5, fill: () => color("--card"), stroke };
+        break;
+      case "step": {
+        const stepped = uPlot.paths.stepped?.({ align: 1 });
+        if (stepped) base.paths = stepped;
+        base.spanGaps = false;
+        break;
+      }
+    }
+    return base;
+  }
+
+  private domain(): [number, number] {
+    const { values, range } = this.spec.x;
+    if (range) return range;
+    const first = this.log.x ? values.find((v) => v > 0) : values[0];
+    return [first ?? 0, values[values.length - 1] ?? 1];
+  }
+
+  private xRange(u: uPlot, min: number | null, max: number | null): [number, number] {
+    void u;
+    if (this.zoom && min !== null && max !== null) return [min, max];
+    let [low, high] = this.domain();
+    if (low === high) {
+      if (this.log.x) return [low / 2, high * 2];
+      low -= 0.5;
+      high += 0.5;
+    }
+    return [low, high];
+  }
+
+  private yRange(u: uPlot, min: number | null, max: number | null): [number, number] {
+    const { spec } = this;
+    if (spec.yRange) {
+      // A scale that follows a drag keeps the dragged range; see scaled.
+      const zoomed = min !== null && max !== null && (min > spec.yRange[0] || max < spec.yRange[1]);
+      return zoomed && spec.zoomY ? [min, max] : spec.yRange;
+    }
+    if (this.log.y) {
+      if (min === null || max === null || !(min > 0)) return [1, 10];
+      return uPlot.rangeLog(min, max, 10, false) as [number, number];
+    }
+    void u;
+    if (spec.y.max !== undefined) return [0, spec.y.max];
+    if (max === null || max <= 0) return [min !== null && min < 0 ? min * 1.05 : 0, 1];
+    return [min !== null && min < 0 ? min * 1.05 : 0, max * 1.06];
+  }
+
+  private axis(which: "x" | "y"): uPlot.Axis {
+    const { label, unit } = this.spec[which];
+    const grid = { stroke: () => color("--grid"), width: 1 };
+    const axis: uPlot.Axis = {
+      stroke: () => color("--muted"),
+      font: `11px ${color("--sans")}`,
+      labelFont: `11px ${color("--sans")}`,
+      grid,
+      ticks: { ...grid, size: 4 },
+      gap: 5,
+      values: (u, splits) => tickLabels(u, which, splits, unit, which === "x" && this.spec.x.whole === true),
+    };
+    if (which === "y") {
+      axis.size = axisWidth;
+      axis.label = axisLabel(label, unit);
+      axis.labelSize = 18;
+      axis.labelGap = 0;
+      axis.space = 34;
+    } else {
+      axis.size = 28;
+      axis.label = axisLabel(label, unit);
+      axis.labelSize = 18;
+      axis.labelGap = 0;
+      axis.space = 64;
+      if (this.spec.x.whole) axis.incrs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
+    }
+    return axis;
+  }
+
+  private scaled(u: uPlot, key: string): void {
+    if (key !== "x" || this.passing || u !== this.u) return;
+    const { min, max } = u.scales["x"] ?? {};
+    if (min === undefined || max === undefined || min === null || max === null) return;
+    const [low, high] = this.domain();
+    const whole = min <= low && max >= high;
+    const zoom: [number, number] | null = whole ? null : [min, max];
+    for (const plot of this.members()) plot.take(zoom, plot !== this);
+  }
+
+  /** Takes a zoom that another plot of the group, or this one, has made. */
+  private take(zoom: [number, number] | null, apply: boolean): void {
+    this.zoom = zoom;
+    this.reset.hidden = zoom === null && !this.spec.zoomY;
+    if (!apply || !this.u) return;
+    this.passing = true;
+    const [min, max] = zoom ?? this.domain();
+    this.u.batch(() => this.u?.setScale("x", { min, max }));
+    this.passing = false;
+  }
+
+  private members(): Iterable<Plot> {
+    return (this.spec.group && groups.get(this.spec.group)) || [this];
+  }
+
+  /** Shows everything again, in all plots of the group. */
+  resetZoom(): void {
+    for (const plot of this.members()) {
+      plot.take(null, true);
+      if (plot.spec.yRange && plot.u) plot.u.setScale("y", { min: plot.spec.yRange[0], max: plot.spec.yRange[1] });
+    }
+  }
+
+  /** Shows [min, max] of the x axis. */
+  zoomTo(min: number, max: number): void {
+    const [low, high] = this.domain();
+    const whole = min <= low && max >= high;
+    for (const plot of this.members()) plot.take(whole ? null : [Math.max(min, low), Math.min(max, high)], true);
+  }
+
+  private readOut(u: uPlot): void {
+    const { left, top, idx } = u.cursor;
+    const inside = left !== undefined && left !== null && left >= 0;
+    if (this.spec.readout) {
+      this.stamp.textContent = (inside && this.spec.readout(u, left, top ?? -1)) || "";
+      return;
+    }
+    const x = inside && idx !== null && idx !== undefined ? (u.data[0][idx] ?? null) : null;
+    this.stamp.textContent = x === null ? "" : this.xText(x);
+    for (const entry of this.entries) {
+      let text = "";
+      const at = inside ? u.cursor.idxs?.[entry.index] : null;
+      if (at !== null && at !== undefined) {
+        const v = u.data[entry.index]?.[at];
+        if (v !== null && v !== undefined) text = withUnit(v, this.spec.y.unit);
+      }
+      entry.value.textContent = text;
+    }
+  }
+
+  private xText(x: number): string {
+    const { label, unit, whole } = this.spec.x;
+    if (this.spec.group === "time") return `at ${number(x)} s`;
+    return `${label.toLowerCase()} ${whole ? number(x) : withUnit(x, unit)}`;
+  }
+
+  private key(e: KeyboardEvent): void {
+    const u = this.u;
+    if (!u || e.ctrlKey || e.metaKey || e.altKey) return;
+    const xs = u.data[0];
+    const min = u.scales["x"]?.min ?? 0;
+    const max = u.scales["x"]?.max ?? 1;
+    const step = e.shiftKey ? 10 : 1;
+    let idx = u.cursor.idx ?? null;
+    switch (e.key) {
+      case "ArrowRight":
+      case "ArrowLeft": {
+        const way = e.key === "ArrowRight" ? step : -step;
+        idx = idx === null ? u.valToIdx(min) : Math.min(Math.max(idx + way, 0), xs.length - 1);
+        break;
+      }
+      case "Home":
+        idx = u.valToIdx(min);
+        break;
+      case "End":
+        idx = u.valToIdx(max);
+        break;
+      case "+":
+      case "=":
+      case "-": {
+        const at = idx === null ? (min + max) / 2 : (xs[idx] ?? (min + max) / 2);
+        const f = e.key === "-" ? 2 : 0.5;
+        this.zoomTo(at - (at - min) * f, at + (max - at) * f);
+        e.preventDefault();
+        return;
+      }
+      case "Escape":
+      case "0":
+        this.resetZoom();
+        e.preventDefault();
+        return;
+      default:
+        return;
+    }
+    e.preventDefault();
+    const x = xs[idx];
+    if (x === undefined) return;
+    u.setCursor({ left: u.valToPos(x, "x"), top: u.over.clientHeight / 2 }, true, true);
+    say(this.spoken(idx));
+  }
+
+  private spoken(idx: number): string {
+    const x = this.u?.data[0][idx];
+    const parts = [x === undefined ? "" : this.xText(x)];
+    for (const [i, s] of this.spec.series.entries()) {
+      const v = this.u?.data[this.entries[i]?.index ?? 0]?.[idx];
+      if (s.label !== "" && v !== null && v !== undefined) parts.push(`${s.label} ${withUnit(v, this.spec.y.unit)}`);
+    }
+    return parts.join(", ");
+  }
+
+  private describe(): string {
+    const { spec } = this;
+    const names = spec.series.map((s) => s.label).filter((l) => l !== "");
+    const parts = [`${spec.title}. ${spec.help}`];
+    if (names.length > 0) parts.push(`Series: ${names.join(", ")}.`);
+    parts.push("Arrow keys move the cursor, plus and minus zoom, Escape shows everything.");
+    return parts.join(" ");
+  }
+
+  private rows(): Cell[][] {
+    const { spec } = this;
+    const head: Cell[] = [axisLabel(spec.x.label, spec.x.unit)];
+    for (const s of spec.series) {
+      const name = `${s.label} (${axisLabel(spec.y.label, spec.y.unit)})`;
+      head.push(name);
+      if (s.low && s.high) head.push(`${name} low`, `${name} high`);
+    }
+    const rows: Cell[][] = [head];
+    for (const [i, x] of spec.x.values.entries()) {
+      const row: Cell[] = [x];
+      for (const s of spec.series) {
+        row.push(s.values[i]);
+        if (s.low && s.high) row.push(s.low[i], s.high[i]);
+      }
+      rows.push(row);
+    }
+    return rows;
+  }
+}
+
+function isMove(type: string): boolean {
+  return type === "mousemove" || type === "mouseleave";
+}
+
+/** The nearest value of a series with gaps, if it is near enough to be meant. */
+function nearestValue(u: uPlot, series: number, nearest: number): number | null {
+  const column = u.data[series];
+  const xs = u.data[0];
+  if (series === 0 || !column || (column[nearest] ?? null) !== null) return nearest;
+  const near = 14;
+  const at = u.cursor.left ?? -1;
+  for (let d = 1; d < 400; d++) {
+    let open = false;
+    for (const i of [nearest - d, nearest + d]) {
+      const x = xs[i];
+      if (x === undefined || Math.abs(u.valToPos(x, "x") - at) > near) continue;
+      open = true;
+      if ((column[i] ?? null) !== null) return i;
+    }
+    if (!open) return null;
+  }
+  return null;
+}
+
+/** An axis label with its unit: "TTFT (ms)". */
+export function axisLabel(label: string, unit: string): string {
+  switch (unit) {
+    case "":
+    case "count":
+    case "turn":
+      return label;
+    case "share":
+      return `${label} (%)`;
+    default:
+      return `${label} (${unit})`;
+  }
+}
+
+function tickLabels(u: uPlot, axis: "x" | "y", splits: number[], unit: string, whole: boolean): string[] {
+  const log = u.scales[axis]?.distr === 3;
+  const max = u.scales[axis]?.max ?? 1;
+  const step = splits.length > 1 ? Math.abs((splits[1] ?? 0) - (splits[0] ?? 0)) : 1;
+  return splits.map((v) => {
+    if (v === null || v === undefined) return "";
+    if (log && !/^[125]/.test(v.toExponential())) return "";
+    if (whole && !Number.isInteger(v)) return "";
+    if (unit === "share") return number(v * 100);
+    if (unit === "s" && axis === "x" && max >= 180) return clock(v, step);
+    if (unit === "bytes") return withUnit(v, "bytes");
+    if (Math.abs(v) >= 1e6) return `${number(v / 1e6)}M`;
+    if (Math.abs(v) >= 1e5) return `${number(v / 1e3)}k`;
+    return number(Number(v.toPrecision(10)));
+  });
+}
+
+/** A #rrggbb colour with an alpha of two hex digits. */
+export function tint(hex: string, alpha: string): string {
+  return /^#[0-9a-f]{6}$/i.test(hex) ? hex + alpha : hex;
+}

@@ -1,0 +1,232 @@
+package analyze
+
+import (
+	"encoding/json"
+	"time"
+
+	"parley/schemas"
+)
+
+// ResultSchema and ResultVersion name the layout of a [Result] in JSON. The minor number grows with a new
+// field, the major one when a field changes its meaning or goes.
+const (
+	ResultSchema  = "parley.analysis"
+	ResultVersion = "1.0"
+)
+
+// Result is everything that an analysis found out, as plain data: the renderers, the HTML report and the
+// JSON export print from it and compute nothing. Latencies are in milliseconds, times of a run in seconds
+// from its origin, rates per second and shares between 0 and 1, unless a unit stands beside them.
+type Result struct {
+	Schema      string      `json:"schema"`               // always parley.analysis
+	Version     string      `json:"version"`              // of the layout, major.minor
+	ToolVersion string      `json:"tool_version"`         // of the parley that analyzed
+	Heading     []string    `json:"heading,omitempty"`    // what a reader must know before any figure (a simulated server, an unfinished run)
+	From        Moment      `json:"from"`                 // the moment that latencies count from
+	Percentiles []float64   `json:"percentiles"`          // asked for, in percent
+	Level       float64     `json:"interval_level"`       // nominal coverage of the intervals, 0.95
+	By          []string    `json:"by,omitempty"`         // columns of the groups
+	Objectives  []Objective `json:"objectives,omitempty"` // of the goodput
+	Runs        []RunResult `json:"runs"`                 // one per run, in the order of the inputs
+	Comparison  *Comparison `json:"comparison,omitempty"` // against a baseline
+	Gates       []Gate      `json:"gates,omitempty"`      // what had to hold, and whether it did
+	Sweep       *Sweep      `json:"sweep,omitempty"`      // several runs side by side
+	Warnings    []Warning   `json:"warnings,omitempty"`   // about the analysis as a whole
+}
+
+// Warning is something that the analysis noticed and went on with.
+type Warning struct {
+	Kind string `json:"kind"` // one word: unfinished, mixed_versions, no_steady_window, small_sample, ...
+	Text string `json:"text"` // one sentence
+}
+
+// Objective is one service level objective: a figure of a turn and the highest value that is good.
+type Objective struct {
+	Figure string  `json:"figure"` // ttft, tpot, e2e, ...
+	Limit  float64 `json:"limit_ms"`
+}
+
+// RunResult is the analysis of one run.
+type RunResult struct {
+	Label      string               `json:"label"`
+	RunID      string               `json:"run_id"`
+	Files      []string             `json:"files"`
+	Unfinished bool                 `json:"unfinished,omitempty"` // read from a journal, or ended before its time
+	Simulated  bool                 `json:"simulated,omitempty"`  // against parley's own simulated server
+	Ended      string               `json:"ended,omitempty"`      // why the run ended
+	Origin     time.Time            `json:"origin"`               // wall clock of moment 0
+	Duration   Num                  `json:"duration_s"`           // from the first start to the last row's end
+	ToolVer    string               `json:"tool_version"`
+	Seed       uint64               `json:"seed"`
+	Config     json.RawMessage      `json:"config,omitempty"`
+	Dataset    schemas.DatasetRef   `json:"dataset"`
+	Targets    []schemas.Target     `json:"targets,omitempty"`
+	Clock      schemas.ClockInfo    `json:"clock"`
+	Host       schemas.Host         `json:"host"`
+	Health     *schemas.Health      `json:"health,omitempty"`
+	Calibrated *schemas.Calibration `json:"calibration,omitempty"`
+	Verdict    schemas.Verdict      `json:"verdict"`
+	Window     Window               `json:"window"`
+	Total      Group                `json:"total"`            // the main phase in the window
+	Phases     []Group              `json:"phases,omitempty"` // each phase over the whole run, if there are several
+	Groups     []Group              `json:"groups,omitempty"` // by the columns asked for, within the window
+	CacheTurns []CacheTurn          `json:"cache_by_turn,omitempty"`
+	Warnings   []Warning            `json:"warnings,omitempty"`
+}
+
+// Window is the part of a run that figures cover, and how it was found.
+type Window struct {
+	Kind      string `json:"kind"`                // all, steady, time or turns
+	From      Num    `json:"from_s"`              // from the run's origin; a turn belongs to the window that it was sent in
+	To        Num    `json:"to_s"`                // exclusive
+	FirstTurn int64  `json:"first_turn"`          // of kind turns: turns from this index
+	LastTurn  int64  `json:"last_turn,omitempty"` // to this one, exclusive; 0 is no bound
+	Steady    bool   `json:"steady"`              // of kind steady: a steady stretch was found
+	How       string `json:"how"`                 // in words
+	Seconds   Num    `json:"seconds"`             // the length that rates divide by
+}
+
+// Key is one part of a group's name.
+type Key struct {
+	Column string `json:"column"`
+	Value  string `json:"value"`
+	Low    Num    `json:"low"`  // of a bin: its lower bound; of a number: the number
+	High   Num    `json:"high"` // of a bin: its upper bound, exclusive
+}
+
+// Group is the figures of one population.
+type Group struct {
+	Keys       []Key      `json:"keys,omitempty"` // empty for the total
+	Counts     Counts     `json:"counts"`
+	Figures    []Figure   `json:"figures"`
+	Throughput Throughput `json:"throughput"`
+	Tokens     Tokens     `json:"tokens"`
+	Goodput    *Goodput   `json:"goodput,omitempty"`
+	Fluidity   *Fluidity  `json:"fluidity,omitempty"`
+}
+
+// Figure gives the figure with a name, or nil.
+func (g *Group) Figure(name string) *Figure {
+	for i := range g.Figures {
+		if g.Figures[i].Name == name {
+			return &g.Figures[i]
+		}
+	}
+	return nil
+}
+
+// Counts says what a population is made of.
+type Counts struct {
+	Planned       int64                    `json:"planned"` // all rows
+	ByStatus      map[schemas.Status]int64 `json:"by_status"`
+	Sent          int64                    `json:"sent"`             // rows that were attempted
+	OK            int64                    `json:"ok"`               // finished; what latencies cover
+	Failed        int64                    `json:"failed"`           // errors of the server or of the way to it
+	ErrorRate     Num                      `json:"error_rate"`       // failed / (ok + failed)
+	Censored      int64                    `json:"censored"`         // in flight when the run stopped them: their latency is unknown
+	InFlightAtEnd int64                    `json:"in_flight_at_end"` // sent in the window, still running at its end
+	Conversations int64                    `json:"conversations"`    // conversation instances among the rows
+	ErrorKinds    map[string]int64         `json:"error_kinds,omitempty"`
+	Retried       int64                    `json:"retried"` // rows that needed more than one attempt, replays on a fresh connection left out
+}
+
+// Figure is the distribution of one figure in one population.
+type Figure struct {
+	Name        string       `json:"name"`       // ttft, tpot, ...; see Figures
+	Title       string       `json:"title"`      // for people
+	Unit        string       `json:"unit"`       // ms or ms/token
+	Population  string       `json:"population"` // which rows it covers, in words
+	N           int64        `json:"n"`
+	Clusters    int64        `json:"clusters"` // conversation instances among them
+	Mean        Num          `json:"mean"`
+	MeanLow     Num          `json:"mean_low"` // interval of the mean, conversations as clusters
+	MeanHigh    Num          `json:"mean_high"`
+	Std         Num          `json:"std"` // sample standard deviation (ddof 1)
+	Min         Num          `json:"min"`
+	Max         Num          `json:"max"`
+	Percentiles []Percentile `json:"percentiles"`
+	// FailureAware counts each failed turn as infinitely slow. Empty for figures without a failed
+	// counterpart (chunk gaps) and where nothing failed.
+	FailureAware []Percentile `json:"failure_aware,omitempty"`
+}
+
+// Percentile gives the percentile p (in percent), or nil.
+func (f *Figure) Percentile(p float64) *Percentile {
+	for i := range f.Percentiles {
+		if f.Percentiles[i].P == p {
+			return &f.Percentiles[i]
+		}
+	}
+	return nil
+}
+
+// Percentile is one percentile with its interval. Value is null unless the sample carries it.
+type Percentile struct {
+	P        float64 `json:"p"` // in percent
+	Value    Num     `json:"value"`
+	Low      Num     `json:"low"` // interval; null where the sample gives no bound on that side
+	High     Num     `json:"high"`
+	Carried  bool    `json:"carried"`            // the sample has enough rows
+	Needs    int64   `json:"needs"`              // rows that it would take
+	Infinite bool    `json:"infinite,omitempty"` // failure-aware only: the percentile is a failed turn
+}
+
+// Throughput is what a population got done in its window. Groups are divided by the window's length too,
+// so that the groups of one level add up to the total.
+type Throughput struct {
+	Seconds          Num   `json:"seconds"`
+	Requests         Num   `json:"requests_per_s"` // completed
+	PromptTokens     Num   `json:"prompt_tokens_per_s"`
+	CachedTokens     Num   `json:"cached_tokens_per_s"`
+	CompletionTokens Num   `json:"completion_tokens_per_s"`
+	TotalTokens      Num   `json:"total_tokens_per_s"`
+	Conversations    Num   `json:"conversations_started_per_s"`
+	PeakInFlight     int64 `json:"peak_in_flight"`        // requests at once
+	MeanInFlight     Num   `json:"mean_in_flight"`        // over the window
+	PeakActive       int64 `json:"peak_conversations"`    // conversations at once, think time included
+	PeakTokenRate    Num   `json:"peak_token_rate"`       // completion tokens of the best second, each at its arrival; null if chunk times were not read
+	TokensPerUser    Num   `json:"tokens_per_s_per_user"` // 1000 / mean TPOT
+}
+
+// Tokens sums a population's tokens (completed turns).
+type Tokens struct {
+	Prompt       int64            `json:"prompt"`
+	Cached       int64            `json:"cached"`
+	Completion   int64            `json:"completion"`
+	Reasoning    int64            `json:"reasoning"`
+	Asked        int64            `json:"asked"`         // output tokens asked for, over rows that asked and know their answer's length
+	AskedGot     int64            `json:"asked_got"`     // completion tokens of the same rows
+	CacheReuse   Num              `json:"cache_reuse"`   // cached / prompt over rows whose server says; null if none does
+	CacheCeiling Num              `json:"cache_ceiling"` // the same of an infinite prefix cache, by the dataset
+	MeanPrompt   Num              `json:"mean_prompt"`
+	MeanOutput   Num              `json:"mean_completion"`
+	Sources      map[string]int64 `json:"sources,omitempty"` // rows by token_source
+}
+
+// CacheTurn is prefix cache reuse at one turn index.
+type CacheTurn struct {
+	Turn    int64 `json:"turn"`
+	Rows    int64 `json:"rows"`
+	Reuse   Num   `json:"reuse"`
+	Ceiling Num   `json:"ceiling"`
+}
+
+// Goodput counts what met every objective. A failed turn met none.
+type Goodput struct {
+	Requests Num   `json:"requests_per_s"`
+	Tokens   Num   `json:"completion_tokens_per_s"`
+	Good     int64 `json:"good"`
+	Of       int64 `json:"of"`    // turns that ended: completed and failed
+	Share    Num   `json:"share"` // good / of
+}
+
+// Fluidity is the share of tokens that arrived by their deadline when slack is carried over: the first
+// token is due at the TTFT objective, each later one at the TPOT objective after the later of the one
+// before's deadline and arrival.
+type Fluidity struct {
+	Share    Num   `json:"share"`
+	Tokens   int64 `json:"tokens"`
+	Good     Num   `json:"requests_at_0_9"` // share of turns with at least nine in ten tokens in time
+	TTFT     Num   `json:"ttft_ms"`
+	PerToken Num   `json:"tpot_ms"`
+}
