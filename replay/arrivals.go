@@ -1,0 +1,150 @@
+package replay
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// An arrival sequence gives the offsets from the start of a run at which conversations are due, in
+// order. Sequences are pure: they hold no clock, and going over one twice gives the same offsets twice.
+// All but [Recorded] and [AtOnce] go on for ever (until an offset no longer fits a time.Duration).
+
+// Poisson gives arrivals of a Poisson process: gaps are exponential with the mean 1/rate. rate is per
+// second.
+func Poisson(rate float64, seed uint64) iter.Seq[time.Duration] {
+	return renewal(func(r *rand.Rand) func() float64 {
+		return func() float64 { return r.ExpFloat64() / rate }
+	}, seed)
+}
+
+// Gamma gives arrivals whose gaps are gamma distributed with the given shape and the mean 1/rate. The
+// index of dispersion of such arrivals tends to 1/shape: a shape under 1 is burstier than Poisson, 1 is
+// Poisson, above 1 is more even. It is what other tools call burstiness (vllm bench serve
+// --burstiness).
+func Gamma(rate, shape float64, seed uint64) iter.Seq[time.Duration] {
+	return renewal(func(r *rand.Rand) func() float64 {
+		g := distuv.Gamma{Alpha: shape, Beta: shape * rate, Src: r}
+		return g.Rand
+	}, seed)
+}
+
+// renewal gives the running sum of gaps in seconds.
+func renewal(gaps func(*rand.Rand) func() float64, seed uint64) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		gap := gaps(random(seed, "arrivals", 0))
+		for t := gap(); ; t += gap() {
+			d, ok := seconds(t)
+			if !ok || !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// Constant gives arrivals at equal distances of 1/rate, the first at 0. The distances do not add up
+// rounding errors.
+func Constant(rate float64) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for k := 0; ; k++ {
+			d, ok := seconds(float64(k) / rate)
+			if !ok || !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// Recorded gives the offsets of a trace, which must not go back, divided by speed, over and over: each
+// further pass follows the one before after one mean gap. The first offset becomes 0. loops is the
+// number of passes, 0 for no end.
+func Recorded(offsets []time.Duration, speed float64, loops int) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		if len(offsets) == 0 {
+			return
+		}
+		first := offsets[0]
+		span := float64(offsets[len(offsets)-1] - first)
+		if n := len(offsets); n > 1 {
+			span += span / float64(n-1)
+		} else {
+			span = float64(time.Second) // a trace of one arrival has no gap to go by
+		}
+		for pass := 0; loops == 0 || pass < loops; pass++ {
+			for _, o := range offsets {
+				d, ok := seconds((float64(o-first) + float64(pass)*span) / speed / 1e9)
+				if !ok || !yield(d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// AtOnce gives n arrivals at 0; without end if n is negative.
+func AtOnce(n int) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for k := 0; n < 0 || k < n; k++ {
+			if !yield(0) {
+				return
+			}
+		}
+	}
+}
+
+// Spread gives n arrivals at equal distances over a time, the first at 0: the way in which a closed loop
+// fills its places.
+func Spread(n int, over time.Duration) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for k := range n {
+			if !yield(time.Duration(float64(over) * float64(k) / float64(n))) {
+				return
+			}
+		}
+	}
+}
+
+// Ramp raises the rate of an arrival sequence from 0 to its own, linearly over a time. It is a change of
+// time: an operational clock whose rate at t is t/over until over, and 1 from then on, has reached
+// t²/(2·over), then t - over/2; an arrival that was due when that clock shows u is now due at the t at
+// which it does. Whatever the process is, its shape in operational time stays.
+func Ramp(arrivals iter.Seq[time.Duration], over time.Duration) iter.Seq[time.Duration] {
+	if over <= 0 {
+		return arrivals
+	}
+	return func(yield func(time.Duration) bool) {
+		for u := range arrivals {
+			t := u + over/2
+			if u < over/2 {
+				t = time.Duration(math.Sqrt(2 * float64(over) * float64(u)))
+			} else if t < u {
+				return // past the end of time.Duration
+			}
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// seconds gives s as a duration, or false where it does not fit one.
+func seconds(s float64) (time.Duration, bool) {
+	if ns := s * 1e9; ns < math.MaxInt64/2 {
+		return time.Duration(ns), true
+	}
+	return 0, false
+}
+
+// random gives the random numbers of one purpose and index under a seed, so that a new use of chance
+// reshuffles none of the others.
+func random(seed uint64, purpose string, index uint64) *rand.Rand {
+	b := binary.LittleEndian.AppendUint64(nil, seed)
+	b = binary.LittleEndian.AppendUint64(b, index)
+	sum := sha256.Sum256(append(b, purpose...))
+	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])))
+}
