@@ -1,0 +1,351 @@
+package tokenizer
+
+import (
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"sync/atomic"
+)
+
+// bpe merges the bytes of a piece into tokens.
+//
+// Two ways of saying what merges are in use, and both become one table of pairs here. A rank file lets
+// any two neighbours merge whose joined bytes are a token, the lowest rank first. A tokenizer.json lists
+// the pairs, the first one first. The table maps a pair of token identifiers to its rank and to the
+// token that it makes.
+type bpe struct {
+	size  int
+	vocab map[string]int32
+	text  []string // by identifier; "" where there is no token
+	byID  [256]int32
+	pairs pairTable
+
+	// wholePieces says that a piece which is a token is that token without merging (tiktoken, and
+	// "ignore_merges" of a tokenizer.json). Otherwise a token that its merges do not lead to is never
+	// made; reach remembers which are (0 unknown, 1 yes, 2 no).
+	wholePieces bool
+	reach       []atomic.Uint32
+
+	seed  maphash.Seed
+	cache []atomic.Pointer[cached]
+}
+
+// cached is the result of merging one piece. The cache is a table of fixed size in which a piece has one
+// place; a newer one takes it over.
+type cached struct {
+	piece  string
+	tokens []int32
+}
+
+const (
+	cacheSlots    = 1 << 15
+	cacheMaxPiece = 64 // bytes; longer pieces seldom come twice
+	scanMaxPiece  = 48 // symbols; up to here scanning for the lowest rank beats a heap
+)
+
+func newBPE(vocab map[string]int32, text []string, wholePieces bool) *bpe {
+	b := &bpe{
+		size: len(vocab), vocab: vocab, text: text, wholePieces: wholePieces,
+		seed: maphash.MakeSeed(), cache: make([]atomic.Pointer[cached], cacheSlots),
+	}
+	if !wholePieces {
+		b.reach = make([]atomic.Uint32, len(text))
+	}
+	var one [1]byte
+	for i := range b.byID {
+		one[0] = byte(i)
+		b.byID[i] = -1
+		if id, ok := vocab[string(one[:])]; ok {
+			b.byID[i] = id
+		}
+	}
+	return b
+}
+
+// missingByte gives a byte value that is not a token by itself, or -1.
+func (b *bpe) missingByte() int {
+	for i, id := range b.byID {
+		if id < 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+func (b *bpe) bytes(id int) (string, bool) {
+	if id < 0 || id >= len(b.text) || b.text[id] == "" {
+		return "", false
+	}
+	return b.text[id], true
+}
+
+// appendPiece appends the tokens of one piece.
+func (b *bpe) appendPiece(dst []int, piece string) []int {
+	if piece == "" {
+		return dst
+	}
+	if id, ok := b.vocab[piece]; ok {
+		if b.wholePieces || b.reachable(id, piece) {
+			return append(dst, int(id))
+		}
+	}
+	if len(piece) > cacheMaxPiece {
+		return b.merge(dst, piece)
+	}
+	slot := &b.cache[maphash.String(b.seed, piece)%cacheSlots]
+	if c := slot.Load(); c != nil && c.piece == piece {
+		for _, id := range c.tokens {
+			dst = append(dst, int(id))
+		}
+		return dst
+	}
+	from := len(dst)
+	dst = b.merge(dst, piece)
+	c := &cached{piece: string([]byte(piece)), tokens: make([]int32, len(dst)-from)}
+	for i, id := range dst[from:] {
+		c.tokens[i] = int32(id)
+	}
+	slot.Store(c)
+	return dst
+}
+
+// reachable says whether merging the token's own bytes ends in the token.
+func (b *bpe) reachable(id int32, piece string) bool {
+	switch b.reach[id].Load() {
+	case 1:
+		return true
+	case 2:
+		return false
+	}
+	got := b.merge(make([]int, 0, 8), piece)
+	if len(got) == 1 && got[0] == int(id) {
+		b.reach[id].Store(1)
+		return true
+	}
+	b.reach[id].Store(2)
+	return false
+}
+
+func (b *bpe) merge(dst []int, piece string) []int {
+	if len(piece) <= scanMaxPiece {
+		return b.mergeByScan(dst, piece)
+	}
+	return b.mergeByHeap(dst, piece)
+}
+
+// noMerge is the rank of a pair that does not merge.
+const noMerge = math.MaxUint64
+
+// mergeByScan finds the lowest rank by looking at all pairs each time.
+func (b *bpe) mergeByScan(dst []int, piece string) []int {
+	var ids [scanMaxPiece]int32
+	var ranks [scanMaxPiece]uint64 // of the pair (i, i+1): the rank above, the new token below
+	n := len(piece)
+	for i := range n {
+		ids[i] = b.byID[piece[i]]
+	}
+	for i := range n - 1 {
+		ranks[i] = b.pairs.get(ids[i], ids[i+1])
+	}
+	for n > 1 {
+		low, at := uint64(noMerge), -1
+		for i := range n - 1 {
+			if ranks[i] < low {
+				low, at = ranks[i], i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		ids[at] = int32(uint32(low))
+		copy(ids[at+1:n-1], ids[at+2:n])
+		copy(ranks[at:n-2], ranks[at+1:n-1])
+		n--
+		if at > 0 {
+			ranks[at-1] = b.pairs.get(ids[at-1], ids[at])
+		}
+		if at < n-1 {
+			ranks[at] = b.pairs.get(ids[at], ids[at+1])
+		}
+	}
+	for _, id := range ids[:n] {
+		dst = append(dst, int(id))
+	}
+	return dst
+}
+
+// mergeByHeap does the same in n log n: the symbols are a linked list, the pairs wait in a heap by rank
+// and then by position, and an entry that no longer fits its place is dropped when it comes up.
+func (b *bpe) mergeByHeap(dst []int, piece string) []int {
+	n := len(piece)
+	ids := make([]int32, n)
+	prev := make([]int32, n)
+	next := make([]int32, n)
+	ranks := make([]uint64, n) // of the pair that begins here; noMerge where none does
+	h := make(pairHeap, 0, n)
+	for i := range n {
+		ids[i], prev[i], next[i] = b.byID[piece[i]], int32(i-1), int32(i+1)
+	}
+	next[n-1] = -1
+	for i := range n {
+		ranks[i] = noMerge
+		if i < n-1 {
+			if ranks[i] = b.pairs.get(ids[i], ids[i+1]); ranks[i] != noMerge {
+				h = append(h, waiting{ranks[i], int32(i)})
+			}
+		}
+	}
+	h.init()
+	renew := func(i int32) {
+		ranks[i] = noMerge
+		if j := next[i]; j >= 0 {
+			if ranks[i] = b.pairs.get(ids[i], ids[j]); ranks[i] != noMerge {
+				h.push(waiting{ranks[i], i})
+			}
+		}
+	}
+	for len(h) > 0 {
+		top := h.pop()
+		i := top.at
+		if ranks[i] != top.rank {
+			continue
+		}
+		gone := next[i]
+		ids[i] = int32(uint32(top.rank))
+		next[i] = next[gone]
+		if next[i] >= 0 {
+			prev[next[i]] = i
+		}
+		ranks[gone] = noMerge
+		renew(i)
+		if prev[i] >= 0 {
+			renew(prev[i])
+		}
+	}
+	for i := int32(0); i >= 0; i = next[i] {
+		dst = append(dst, int(ids[i]))
+	}
+	return dst
+}
+
+type waiting struct {
+	rank uint64
+	at   int32
+}
+
+func (w waiting) before(o waiting) bool {
+	return w.rank < o.rank || w.rank == o.rank && w.at < o.at
+}
+
+// pairHeap is a binary heap, written out because container/heap goes through interfaces.
+type pairHeap []waiting
+
+func (h pairHeap) init() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
+func (h *pairHeap) push(w waiting) {
+	*h = append(*h, w)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !s[i].before(s[up]) {
+			break
+		}
+		s[i], s[up] = s[up], s[i]
+		i = up
+	}
+}
+
+func (h *pairHeap) pop() waiting {
+	s := *h
+	top := s[0]
+	s[0] = s[len(s)-1]
+	*h = s[:len(s)-1]
+	(*h).down(0)
+	return top
+}
+
+func (h pairHeap) down(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(h) {
+			return
+		}
+		if c+1 < len(h) && h[c+1].before(h[c]) {
+			c++
+		}
+		if !h[c].before(h[i]) {
+			return
+		}
+		h[i], h[c] = h[c], h[i]
+		i = c
+	}
+}
+
+// pairTable is a hash table with open addressing from a pair of tokens to the rank of its merge (above)
+// and the token it makes (below). It is written once and then only read.
+type pairTable struct {
+	slots []pairSlot
+	shift uint
+	used  int
+}
+
+type pairSlot struct {
+	key   uint64 // the left identifier + 1 above, the right one below; 0 is empty
+	value uint64
+}
+
+func newPairTable(n int) pairTable {
+	size := uint(bits.Len(uint(max(n, 8) * 3 / 2)))
+	return pairTable{slots: make([]pairSlot, 1<<size), shift: 64 - size}
+}
+
+func pairKey(left, right int32) uint64 { return uint64(uint32(left)+1)<<32 | uint64(uint32(right)) }
+
+func (t *pairTable) index(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> t.shift }
+
+// add enters a pair; an entry that is there already stays.
+func (t *pairTable) add(left, right int32, rank, made uint32) {
+	if t.used >= len(t.slots)*3/4 {
+		old := t.slots
+		*t = pairTable{slots: make([]pairSlot, 2*len(old)), shift: t.shift - 1}
+		for _, s := range old {
+			if s.key != 0 {
+				t.put(s.key, s.value)
+			}
+		}
+	}
+	t.put(pairKey(left, right), uint64(rank)<<32|uint64(made))
+}
+
+func (t *pairTable) put(key, value uint64) {
+	mask := uint64(len(t.slots) - 1)
+	for i := t.index(key); ; i = (i + 1) & mask {
+		s := &t.slots[i]
+		if s.key == key {
+			return
+		}
+		if s.key == 0 {
+			*s = pairSlot{key, value}
+			t.used++
+			return
+		}
+	}
+}
+
+func (t *pairTable) get(left, right int32) uint64 {
+	key := pairKey(left, right)
+	mask := uint64(len(t.slots) - 1)
+	for i := t.index(key); ; i = (i + 1) & mask {
+		s := &t.slots[i]
+		if s.key == key {
+			return s.value
+		}
+		if s.key == 0 {
+			return noMerge
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package tokenizer
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+
+	loader "github.com/pkoukk/tiktoken-go-loader"
+)
+
+// Splitting patterns. The first three are those of tiktoken (openai/tiktoken, tiktoken_ext/openai_public.py,
+// in the form before possessive repeats came in, which matches the same); the others come from the
+// tokenizer.json files of Llama 3 and Qwen.
+const (
+	patternGPT2   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+	patternCL100K = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patternO200K  = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
+		`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patternQwen = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+)
+
+// rules are what a rank file does not say.
+type rules struct {
+	pattern string
+	nfc     bool
+}
+
+// known are the splitting rules by name, for the embedded encodings and for rank files.
+var known = map[string]rules{
+	"r50k_base":   {pattern: patternGPT2},
+	"p50k_base":   {pattern: patternGPT2},
+	"cl100k_base": {pattern: patternCL100K},
+	"o200k_base":  {pattern: patternO200K},
+	"llama3":      {pattern: patternCL100K},
+	"qwen":        {pattern: patternQwen, nfc: true},
+}
+
+// knownSizes tells the rules of a rank file by its number of ranks. Llama 3's reference code has cl100k's
+// pattern; Qwen's normalises to NFC.
+var knownSizes = map[int]string{
+	50256:  "r50k_base",
+	50280:  "p50k_base",
+	100256: "cl100k_base",
+	199998: "o200k_base",
+	128000: "llama3",
+	151643: "qwen",
+}
+
+// embedded maps the names of encodings to the rank files that are part of the program.
+var embedded = map[string]string{
+	"cl100k_base":   "cl100k_base",
+	"o200k_base":    "o200k_base",
+	"o200k_harmony": "o200k_base", // the same ranks with other special tokens
+	"p50k_base":     "p50k_base",
+	"p50k_edit":     "p50k_base",
+	"r50k_base":     "r50k_base",
+	"gpt2":          "r50k_base",
+}
+
+// Names lists the encodings that are part of the program.
+func Names() []string {
+	names := make([]string, 0, len(embedded))
+	for n := range embedded {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+func loadEmbedded(name string) (*Tokenizer, error) {
+	file := embedded[name]
+	ranks, err := loader.NewOfflineLoader().LoadTiktokenBpe(file + ".tiktoken")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: embedded ranks: %w", name, err)
+	}
+	vocab := make(map[string]int32, len(ranks))
+	for s, r := range ranks {
+		vocab[s] = int32(r)
+	}
+	return fromRanks(name, vocab, known[file])
+}
+
+// loadRankFile reads a rank file. rulesName is what the user put after "#", or empty.
+func loadRankFile(name, rulesName string, data []byte) (*Tokenizer, error) {
+	vocab, err := parseRanks(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
+	}
+	chosen, how := rulesName, "as asked"
+	if chosen == "" {
+		how = fmt.Sprintf("told by its %d ranks", len(vocab))
+		if chosen = knownSizes[len(vocab)]; chosen == "" {
+			return nil, fmt.Errorf("tokenizer %s: a rank file says nothing about splitting, and one of %d ranks is not known; "+
+				"name the rules after a #, as in %s#cl100k_base (%s), or use the model's tokenizer.json",
+				name, len(vocab), name, strings.Join(ruleNames(), ", "))
+		}
+	}
+	r, ok := known[chosen]
+	if !ok {
+		return nil, fmt.Errorf("tokenizer %s: splitting rules %q are not known; there are %s", name, chosen, strings.Join(ruleNames(), ", "))
+	}
+	t, err := fromRanks(name, vocab, r)
+	if err != nil {
+		return nil, err
+	}
+	t.notes = append(t.notes, fmt.Sprintf("%s is split by the rules of %s (%s)", name, chosen, how))
+	return t, nil
+}
+
+func ruleNames() []string {
+	names := make([]string, 0, len(known))
+	for n := range known {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// looksLikeRanks says whether the data begins as a rank file does: base64, a space, a number.
+func looksLikeRanks(data []byte) bool {
+	line, _, _ := bytes.Cut(data[:min(len(data), 4096)], []byte("\n"))
+	_, _, err := parseRank(bytes.TrimRight(line, "\r"))
+	return err == nil
+}
+
+func parseRank(line []byte) (token string, rank int32, err error) {
+	word, number, ok := bytes.Cut(line, []byte(" "))
+	if !ok {
+		return "", 0, errors.New("want a token in base64, a space and a rank")
+	}
+	b, err := base64.StdEncoding.DecodeString(string(word))
+	if err != nil {
+		return "", 0, fmt.Errorf("the token is not base64: %w", err)
+	}
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(number)), 10, 24)
+	if err != nil {
+		return "", 0, fmt.Errorf("the rank: %w", err)
+	}
+	return string(b), int32(n), nil
+}
+
+func parseRanks(data []byte) (map[string]int32, error) {
+	vocab := make(map[string]int32, bytes.Count(data, []byte("\n"))+1)
+	seen := make(map[int32]bool, len(vocab))
+	sc := bufio.NewScanner(bytes.NewReader(data))
+	sc.Buffer(nil, 1<<20)
+	for line := 1; sc.Scan(); line++ {
+		if len(bytes.TrimSpace(sc.Bytes())) == 0 {
+			continue
+		}
+		token, rank, err := parseRank(sc.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		if token == "" {
+			return nil, fmt.Errorf("line %d: an empty token", line)
+		}
+		if _, twice := vocab[token]; twice || seen[rank] {
+			return nil, fmt.Errorf("line %d: the token or the rank %d comes twice", line, rank)
+		}
+		vocab[token] = rank
+		seen[rank] = true
+	}
+	if err := sc.Err(); err != nil {
+		return nil, err
+	}
+	return vocab, nil
+}
+
+// fromRanks builds a tokenizer in which the rank of a token is its identifier and any two neighbours
+// merge whose bytes together are a token.
+func fromRanks(name string, vocab map[string]int32, r rules) (*Tokenizer, error) {
+	m, err := newMatcher(r.pattern)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
+	}
+	text := make([]string, 0, len(vocab))
+	for s, id := range vocab {
+		for int(id) >= len(text) {
+			text = append(text, make([]string, int(id)+1-len(text))...)
+		}
+		text[id] = s
+	}
+	b := newBPE(vocab, text, true)
+	if missing := b.missingByte(); missing >= 0 {
+		return nil, fmt.Errorf("tokenizer %s: byte 0x%02x is not a token, so not every text can be encoded", name, missing)
+	}
+	b.pairs = newPairTable(3 * len(vocab))
+	for id, s := range text {
+		for cut := 1; cut < len(s); cut++ {
+			left, ok := vocab[s[:cut]]
+			if !ok {
+				continue
+			}
+			if right, ok := vocab[s[cut:]]; ok {
+				b.pairs.add(left, right, uint32(id), uint32(id))
+			}
+		}
+	}
+	return &Tokenizer{
+		name: name, nfc: r.nfc, bpe: b, split: single{matcher: m, dropGaps: true},
+		hash: sync.OnceValue(func() string {
+			h := sha256.New()
+			fmt.Fprintf(h, "ranks\n%q\nnfc %v\n", r.pattern, r.nfc)
+			for id, s := range text {
+				if s != "" {
+					fmt.Fprintf(h, "%d %x\n", id, s)
+				}
+			}
+			return hex.EncodeToString(h.Sum(nil))
+		}),
+	}, nil
+}
