@@ -9,9 +9,9 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -32,6 +32,9 @@ const (
 	MajorVersion = 1
 	MinorVersion = 0
 )
+
+// createdBy is the program's name in the footer.
+const createdBy = "parley"
 
 // Footer keys.
 const (
@@ -104,6 +107,10 @@ func CheckOutput(path string, force bool) error {
 
 // Create begins a file of rows at path. It fails if the file is there, unless force.
 func Create[T Row](path string, force bool) (*Writer[T], error) {
+	return createVersion[T](path, force, fmt.Sprintf("%d.%d", MajorVersion, MinorVersion))
+}
+
+func createVersion[T Row](path string, force bool, version string) (*Writer[T], error) {
 	if err := CheckOutput(path, force); err != nil {
 		return nil, err
 	}
@@ -116,9 +123,9 @@ func Create[T Row](path string, force bool) (*Writer[T], error) {
 	out := parquet.NewGenericWriter[T](file,
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.MaxRowsPerRowGroup(rowGroupRows(kind)),
-		parquet.CreatedBy("parley", Version(), ""),
+		parquet.CreatedBy(createdBy, Version(), ""),
 		parquet.KeyValueMetadata(keyKind, string(kind)),
-		parquet.KeyValueMetadata(keyVersion, fmt.Sprintf("%d.%d", MajorVersion, MinorVersion)),
+		parquet.KeyValueMetadata(keyVersion, version),
 	)
 	return &Writer[T]{path: path, partial: partial, force: force, file: file, out: out}, nil
 }
@@ -150,6 +157,9 @@ func (w *Writer[T]) Close(meta any) error {
 	}
 	w.out.SetKeyValueMetadata(keyMeta, string(text))
 	err = w.out.Close()
+	if err == nil {
+		err = addSums(w.file)
+	}
 	if err == nil {
 		err = w.file.Sync()
 	}
@@ -189,12 +199,16 @@ type File[T Row] struct {
 	pq    *parquet.File
 	major int
 	minor int
+
+	sums     *fileSums // nil in a file that carries none
+	verifyMu sync.Mutex
+	verified []bool // by column chunk
 }
 
 // Inspect tells the kind of a Parquet file, or "" if it is not one of parley's. The error says that it
 // is no readable Parquet file at all.
 func Inspect(path string) (Kind, error) {
-	file, pq, err := openParquet(path)
+	file, pq, _, err := openParquet(path)
 	if err != nil {
 		return "", err
 	}
@@ -203,10 +217,10 @@ func Inspect(path string) (Kind, error) {
 	return Kind(kind), nil
 }
 
-func openParquet(path string) (_ *os.File, _ *parquet.File, err error) {
+func openParquet(path string) (_ *os.File, _ *parquet.File, _ *fileSums, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -215,17 +229,24 @@ func openParquet(path string) (_ *os.File, _ *parquet.File, err error) {
 	}()
 	st, err := file.Stat()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if st.IsDir() {
-		return nil, nil, fmt.Errorf("%s is a folder, not a Parquet file", path)
+		return nil, nil, nil, fmt.Errorf("%s is a folder, not a Parquet file", path)
 	}
 	defer Guard(path, &err)
-	pq, err := parquet.OpenFile(file, st.Size())
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s is not a whole Parquet file (cut off, damaged, or of another kind): %w", path, err)
+	var pq *parquet.File
+	sums, err := readSumsBlock(file, st.Size())
+	if err == nil {
+		pq, err = parquet.OpenFile(file, st.Size())
 	}
-	return file, pq, nil
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s is not a whole Parquet file (cut off, damaged, or of another kind): %w", path, err)
+	}
+	if by := pq.Metadata().CreatedBy; sums == nil && strings.HasPrefix(by, createdBy+" ") {
+		return nil, nil, nil, fmt.Errorf("%s is damaged: parley wrote it (%s), but its block of checksums is not there", path, by)
+	}
+	return file, pq, sums, nil
 }
 
 // Guard turns a panic of the Parquet reader, which damaged files can cause, into an error that names the
@@ -238,7 +259,7 @@ func Guard(path string, err *error) {
 
 // Open opens a file of rows of type T. It refuses another kind of file and a newer major version.
 func Open[T Row](path string) (_ *File[T], err error) {
-	file, pq, err := openParquet(path)
+	file, pq, sums, err := openParquet(path)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +268,7 @@ func Open[T Row](path string) (_ *File[T], err error) {
 			file.Close()
 		}
 	}()
-	f := &File[T]{path: path, file: file, pq: pq}
+	f := &File[T]{path: path, file: file, pq: pq, sums: sums}
 	kind, ok := pq.Lookup(keyKind)
 	want := KindOf[T]()
 	switch {
@@ -305,7 +326,8 @@ func (f *File[T]) Path() string { return f.path }
 // NumRows gives the number of rows by the footer.
 func (f *File[T]) NumRows() int64 { return f.pq.NumRows() }
 
-// Parquet gives the underlying file for column-wise reading. Use Guard around it.
+// Parquet gives the underlying file for column-wise reading. Verify the columns first, and use Guard
+// around the reading.
 func (f *File[T]) Parquet() *parquet.File { return f.pq }
 
 // Meta decodes the footer's metadata into v, a *DatasetMeta or *RunMeta.
@@ -365,6 +387,9 @@ func (f *File[T]) Rows(first int64) iter.Seq2[T, error] {
 }
 
 func (f *File[T]) reader(first int64) (in *parquet.GenericReader[T], err error) {
+	if err := f.Verify(); err != nil {
+		return nil, err
+	}
 	defer Guard(f.path, &err)
 	in = parquet.NewGenericReader[T](f.pq)
 	if first > 0 {
@@ -385,15 +410,4 @@ func batchRows[T Row]() int {
 		return 16
 	}
 	return 1024
-}
-
-// columnNames gives the top-level columns of T in order.
-func columnNames[T Row]() []string {
-	var names []string
-	t := reflect.TypeFor[T]()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("parquet"), ",")
-		names = append(names, name)
-	}
-	return names
 }
