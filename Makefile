@@ -1,0 +1,38 @@
+# parley needs Go and make, nothing else. `make help` lists the targets.
+
+GO      ?= go
+BIN     := bin
+DEMO    := demo
+# The race detector needs a C compiler; without one the tests run all the same, and say so.
+RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
+LDFLAGS := -s -w
+
+.DEFAULT_GOAL := build
+.PHONY: help build demo test lint fmt bench bench-client bench-load bench-generate bench-analyze soak integration install clean
+
+help:            ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build:           ## bin/parley and bin/llmsim, static binaries
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+demo: build      ## generate, replay against the simulated server, analyze; leaves demo/report.html
+	@BIN=$(BIN) DEMO=$(DEMO) sh cmd/parley/testdata/demo.sh
+
+test:            ## every test that needs nothing but Go
+	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
+	$(GO) test $(RACE) ./...
+
+lint:            ## gofmt, go vet, staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+fmt:             ## format all code
+	gofmt -w $$(git ls-files '*.go')
+
+install:         ## install parley and llmsim with go install
+	CGO_ENABLED=0 $(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/...
+
+clean:           ## remove what make made
+	rm -rf $(BIN) $(DEMO)
