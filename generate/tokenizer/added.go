@@ -1,16 +1,22 @@
 package tokenizer
 
-import "sort"
+import (
+	"sort"
+	"strings"
+	"unicode"
+)
 
 // addedTokens are strings that become one token wherever they stand, before any splitting.
 type addedTokens struct {
+	first   [256]bool
 	byFirst map[byte][]addedToken // longest first
 	texts   map[int]string
 }
 
 type addedToken struct {
-	text string
-	id   int
+	text           string
+	id             int
+	lstrip, rstrip bool // the token takes the white space before or after it along
 }
 
 func newAddedTokens(list []addedToken) *addedTokens {
@@ -19,6 +25,7 @@ func newAddedTokens(list []addedToken) *addedTokens {
 	}
 	a := &addedTokens{byFirst: map[byte][]addedToken{}, texts: map[int]string{}}
 	for _, t := range list {
+		a.first[t.text[0]] = true
 		a.byFirst[t.text[0]] = append(a.byFirst[t.text[0]], t)
 		a.texts[t.id] = t.text
 	}
@@ -46,12 +53,20 @@ func (a *addedTokens) walk(dst []int, text string, rest func([]int, string) []in
 			pos++
 			continue
 		}
-		if from < pos {
-			dst = rest(dst, text[from:pos])
+		start, end := pos, pos+len(t.text)
+		pos = end
+		if t.lstrip {
+			start = max(from, len(strings.TrimRightFunc(text[:start], unicode.IsSpace)))
+		}
+		if t.rstrip {
+			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+		}
+		if from < start {
+			dst = rest(dst, text[from:start])
 		}
 		dst = append(dst, t.id)
-		pos += len(t.text)
-		from = pos
+		from = end
+		pos = max(pos, end)
 	}
 	if from < len(text) {
 		dst = rest(dst, text[from:])
@@ -60,9 +75,12 @@ func (a *addedTokens) walk(dst []int, text string, rest func([]int, string) []in
 }
 
 func (a *addedTokens) at(s string) *addedToken {
+	if !a.first[s[0]] {
+		return nil
+	}
 	list := a.byFirst[s[0]]
 	for i := range list {
-		if t := list[i].text; len(t) <= len(s) && s[:len(t)] == t {
+		if strings.HasPrefix(s, list[i].text) {
 			return &list[i]
 		}
 	}

@@ -307,7 +307,7 @@ func pairKey(left, right int32) uint64 { return uint64(uint32(left)+1)<<32 | uin
 
 func (t *pairTable) index(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> t.shift }
 
-// add enters a pair; an entry that is there already stays.
+// add enters a pair; it takes the place of an equal one, as in the reference.
 func (t *pairTable) add(left, right int32, rank, made uint32) {
 	if t.used >= len(t.slots)*3/4 {
 		old := t.slots
@@ -326,6 +326,7 @@ func (t *pairTable) put(key, value uint64) {
 	for i := t.index(key); ; i = (i + 1) & mask {
 		s := &t.slots[i]
 		if s.key == key {
+			s.value = value
 			return
 		}
 		if s.key == 0 {

@@ -85,22 +85,15 @@ func (s single) split(text string, emit func(string)) {
 	})
 }
 
-// whole does not split at all.
-type whole struct{}
-
-func (whole) split(text string, emit func(string)) {
-	if text != "" {
-		emit(text)
-	}
-}
-
 // chain runs splitters one after the other: each works on the pieces of the one before, as if each piece
 // were a text by itself.
 type chain []splitter
 
 func (c chain) split(text string, emit func(string)) {
 	if len(c) == 0 {
-		whole{}.split(text, emit)
+		if text != "" {
+			emit(text)
+		}
 		return
 	}
 	c[0].split(text, func(piece string) { c[1:].split(piece, emit) })

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // Default is the name of the encoding that is used where none is asked for.
@@ -99,8 +97,8 @@ func (t *Tokenizer) TokenBytes(id int) (string, bool) {
 }
 
 func (t *Tokenizer) encodeRaw(dst []int, text string) []int {
-	if t.nfc && !norm.NFC.IsNormalString(text) {
-		text = norm.NFC.String(text)
+	if t.nfc {
+		text = toNFC(text)
 	}
 	if t.addedNormalized == nil {
 		return t.encodeNormal(dst, text)
