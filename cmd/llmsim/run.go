@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"parley/replay/simserver"
+)
+
+const description = `A simulated LLM server: real HTTP, a model of prefill, decoding, slots and prefix cache, the
+dialects of real servers, faults on demand, and a log of the true times of every request.
+
+It prints one line, "listening on http://ADDRESS", and serves until it is interrupted.
+
+Examples:
+
+  llmsim --listen 127.0.0.1:8000
+  llmsim --listen 127.0.0.1:8000 --ttft 500ms --itl 50ms --slots 0 --log truth.jsonl --log-chunks
+  llmsim --listen 127.0.0.1:8000 --dialect sglang --reasoning 40 --tools 0.2
+  llmsim --listen 127.0.0.1:8000 --fail 0.5 --fail-status 500 --cut 0.1 --seed 3
+  llmsim 'sim:?prefill=20000&itl=12ms&slots=64'`
+
+// flags is the command line; the server's own flags are the fields of its configuration.
+type flags struct {
+	URL    string `arg:"" optional:"" help:"Configuration as a sim: URL; flags given besides win."`
+	Listen string `default:"127.0.0.1:0" help:"TCP address to listen on; port 0 is a free one." env:"LLMSIM_LISTEN"`
+
+	simserver.Config `embed:""`
+}
+
+// dashed gives the server's parameters the usual form of flags: fail_status is --fail-status.
+func dashed(value *kong.Value) string { return strings.ReplaceAll(value.Name, "_", "-") }
+
+// run is the program; it gives the exit code: 0 done, 1 failed, 2 usage.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if query, ok := os.LookupEnv(simserver.EnvQuery); ok {
+		return report(simserver.Main(ctx, query, stdin, stdout), stderr)
+	}
+	cfg, listen, err := parse(args, stdout, stderr)
+	if errors.Is(err, errHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "llmsim: %v\n", err)
+		return 2
+	}
+	return report(simserver.Run(ctx, cfg, listen, stdout), stderr)
+}
+
+func report(err error, stderr io.Writer) int {
+	if err != nil {
+		fmt.Fprintf(stderr, "llmsim: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// errHelp means that the help was printed and there is nothing else to do.
+var errHelp = errors.New("help printed")
+
+// parse reads the command line.
+func parse(args []string, stdout, stderr io.Writer) (cfg simserver.Config, listen string, err error) {
+	var f flags
+	helped := false
+	parser, err := kong.New(&f, kong.Name("llmsim"), kong.Description(description), kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }), kong.UsageOnError(),
+		kong.PostBuild(func(k *kong.Kong) error {
+			for _, fl := range k.Model.Flags {
+				fl.Name = dashed(fl.Value)
+			}
+			return nil
+		}))
+	if err != nil {
+		return cfg, "", err
+	}
+	kctx, err := parser.Parse(args)
+	if helped {
+		return cfg, "", errHelp
+	}
+	if err != nil {
+		return cfg, "", err
+	}
+	cfg = f.Config
+	if f.URL != "" {
+		if cfg, err = simserver.ParseURL(f.URL); err != nil {
+			return cfg, "", err
+		}
+		override(&cfg, f.Config, kctx)
+	}
+	return cfg, f.Listen, cfg.Validate()
+}
+
+// override copies the fields whose flags were given from flags to cfg.
+func override(cfg *simserver.Config, flags simserver.Config, kctx *kong.Context) {
+	given := map[string]bool{}
+	for _, p := range kctx.Path {
+		if p.Flag != nil && !p.Resolved {
+			given[p.Flag.Name] = true
+		}
+	}
+	from, to := reflect.ValueOf(flags), reflect.ValueOf(cfg).Elem()
+	for i := range to.NumField() {
+		if given[strings.ReplaceAll(to.Type().Field(i).Tag.Get("name"), "_", "-")] {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package simserver
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// answer is one response under way, as the encoders see it.
+type answer struct {
+	cfg     *Config
+	d       *dialect
+	id      string
+	tag     string
+	created time.Time
+	model   string
+
+	prompt, cached  int
+	tokens          int // of the whole answer
+	reasoning       int // of them, first
+	done            int // sent so far, this chunk included
+	chunks          int // sent before this one
+	finish          string
+	tool, refusal   bool
+	toolName        string
+	includeUsage    bool
+	continuousUsage bool
+	progress        bool // llama.cpp's return_progress
+	noDone          bool
+	admitted, first time.Time
+	rnd             uint64
+
+	blocks int // Anthropic, Responses: content blocks opened
+	events int // Responses: sequence number
+	begun  bool
+}
+
+// part is what kind of text a chunk carries.
+type part uint8
+
+const (
+	partText part = iota
+	partReasoning
+	partRefusal
+	partTool
+)
+
+// partAt tells what token i of the answer is.
+func (a *answer) partAt(i int) part {
+	switch {
+	case i < a.reasoning:
+		return partReasoning
+	case a.tool:
+		return partTool
+	case a.refusal:
+		return partRefusal
+	}
+	return partText
+}
+
+// textAt gives the text of token i.
+func (a *answer) textAt(i int, outside bool) string {
+	j := i
+	if i >= a.reasoning {
+		j -= a.reasoning
+	}
+	if a.partAt(i) == partTool {
+		// {"query":"tag word word"}: the opening with the second token, the closing with the last. The first
+		// token is the call's name.
+		switch {
+		case a.tokens-a.reasoning < 3 && j == 0:
+			return "{}"
+		case j == 0 || a.tokens-a.reasoning < 3:
+			return ""
+		case j == 1:
+			return `{"query":"` + a.tag
+		case i == a.tokens-1:
+			return `"}`
+		}
+		return wordAt(a.tag, a.rnd, i, false)
+	}
+	if j == 0 {
+		return a.tag
+	}
+	return wordAt(a.tag, a.rnd, i, outside)
+}
+
+// doneReasoning gives the reasoning tokens sent so far.
+func (a *answer) doneReasoning() int { return min(a.done, a.reasoning) }
+
+// encoder writes one API's answers. All methods append to b.
+type encoder interface {
+	// opening is what comes before the first token.
+	opening(b []byte, a *answer) []byte
+	// delta is one chunk of text; last is the answer's last.
+	delta(b []byte, a *answer, p part, text string, last bool) []byte
+	// ending is everything after the last token.
+	ending(b []byte, a *answer) []byte
+	// failure is an error inside the stream; abrupt asks for the connection to be broken after it.
+	failure(b []byte, a *answer) (out []byte, abrupt bool)
+	// body is a whole answer without streaming.
+	body(b []byte, a *answer, reasoning, text string) []byte
+	contentType() string
+}
+
+const lateMessage = "The simulated server was asked to fail here."
+
+func newEncoder(x api, a *answer) encoder {
+	switch x {
+	case completions:
+		return &completionsEncoder{pre: header(a, "text_completion")}
+	case responses:
+		return &responsesEncoder{}
+	case messages:
+		return &messagesEncoder{}
+	case ollamaChat:
+		return &ollamaEncoder{}
+	}
+	return &chatEncoder{pre: header(a, "chat.completion.chunk")}
+}
+
+// header is the start of each chunk of the OpenAI form, up to its choices.
+func header(a *answer, object string) []byte {
+	b := append([]byte(nil), `{"id":"`+a.id+`","object":"`+object+`","created":`...)
+	b = strconv.AppendInt(b, a.created.Unix(), 10)
+	b = append(b, `,"model":`...)
+	b = appendJSONString(b, a.model)
+	return append(b, ',')
+}
+
+// appendUsage appends usage in the OpenAI form.
+func appendUsage(b []byte, a *answer) []byte {
+	b = append(b, `"usage":{"prompt_tokens":`...)
+	b = strconv.AppendInt(b, int64(a.prompt), 10)
+	b = append(b, `,"completion_tokens":`...)
+	b = strconv.AppendInt(b, int64(a.done), 10)
+	b = append(b, `,"total_tokens":`...)
+	b = strconv.AppendInt(b, int64(a.prompt+a.done), 10)
+	if reportsCached(a) {
+		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
+		b = strconv.AppendInt(b, int64(a.cached), 10)
+		b = append(b, '}')
+	}
+	if a.reasoning > 0 && !a.d.timings && a.d.cached != cachedNever {
+		b = append(b, `,"completion_tokens_details":{"reasoning_tokens":`...)
+		b = strconv.AppendInt(b, int64(a.doneReasoning()), 10)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+func reportsCached(a *answer) bool {
+	if a.cfg.NoCacheReport && a.d.errors != errOpenAI || a.cfg.CacheBlocks == 0 {
+		return false
+	}
+	return a.d.cached == cachedAlways || a.d.cached == cachedNonZero && a.cached > 0
+}
+
+// appendTimings appends llama.cpp's timings: prompt_n leaves cached tokens out.
+func appendTimings(b []byte, a *answer) []byte {
+	prompt := a.first.Sub(a.admitted).Seconds() * 1e3
+	gen := time.Since(a.first).Seconds() * 1e3
+	b = append(b, `"timings":{"cache_n":`...)
+	b = strconv.AppendInt(b, int64(a.cached), 10)
+	b = append(b, `,"prompt_n":`...)
+	b = strconv.AppendInt(b, int64(a.prompt-a.cached), 10)
+	b = append(b, `,"prompt_ms":`...)
+	b = strconv.AppendFloat(b, prompt, 'f', 3, 64)
+	b = append(b, `,"predicted_n":`...)
+	b = strconv.AppendInt(b, int64(a.done), 10)
+	b = append(b, `,"predicted_ms":`...)
+	b = strconv.AppendFloat(b, gen, 'f', 3, 64)
+	return append(b, '}')
+}
+
+const (
+	jsonType   = "application/json"
+	streamType = "text/event-stream; charset=utf-8"
+)
+
+func newHeader(contentType string) http.Header {
+	return http.Header{"Content-Type": {contentType}, "Cache-Control": {"no-cache"}}
+}

@@ -1,0 +1,29 @@
+// Package simserver is a simulated LLM server: real HTTP, a timing model, the dialects of real servers,
+// faults on demand, and a log of the truth to hold a client against.
+//
+// # Model
+//
+// A request waits in a first-in first-out queue for one of [Config.Slots] slots. Its prompt is cut into
+// tokens ([Tokenize]) and the tokens into blocks whose hashes are chained, so that a block is known only
+// together with everything before it. Blocks at the prompt's start that the prefix cache holds cost
+// nothing; the others take Base + uncached/Prefill. The first chunk of the answer leaves when the prefill
+// ends, and each later one ChunkTokens*ITL after the one before, each gap varied by Jitter. All of these
+// moments lie on an absolute schedule that starts at the request's arrival (or, if it had to queue, when
+// its slot came free): a late wake-up delays one chunk and not the rest.
+//
+// The model never preempts a running request: vllm:num_preemptions_total is there and stays 0.
+//
+// # Truth
+//
+// The log ([Config.Log], JSON lines, one [Truth] per request) has the moments at which the server
+// received and wrote, in Unix nanoseconds. A client is matched to it by response id.
+// A request stops counting as in flight before its last bytes are handed to the kernel, so a client that
+// keeps to a limit can never be seen above it.
+//
+// # Use
+//
+// [New] gives a [Server]; [Server.Serve] answers on a listener with a lean HTTP/1.1 loop of its own (one
+// write per chunk, 20,000 chunks a second on a fraction of a core); [Server.ServeHTTP] answers the same
+// under net/http, for TLS, HTTP/2 and httptest. [Listen] is a listener in memory for testing/synctest.
+// [Main] runs a server as a process of its own.
+package simserver
