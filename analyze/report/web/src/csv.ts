@@ -16,13 +16,18 @@ function cell(value: Cell): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A table of the page as rows: data-value has a cell's full precision where its text is rounded. */
+/**
+ * A table of the page as rows. data-csv has what stands behind a cell: full precision where its text is
+ * rounded, and, with bars between them, the bounds of its interval.
+ */
 export function tableRows(table: HTMLTableElement): Cell[][] {
   const rows: Cell[][] = [];
   for (const tr of table.rows) {
     const row: Cell[] = [];
     for (const td of tr.cells) {
-      row.push(td.dataset["value"] ?? (td.textContent ?? "").trim().replace(/\s+/g, " "));
+      const csv = td.dataset["csv"];
+      if (csv !== undefined) row.push(...csv.split("|"));
+      else row.push((td.textContent ?? "").trim().replace(/\s+/g, " "));
       for (let i = 1; i < td.colSpan; i++) row.push("");
     }
     rows.push(row);

@@ -16,6 +16,8 @@ export interface Series {
   kind?: "line" | "step" | "points" | "both";
   dash?: boolean;
   fill?: boolean;
+  /** Diameter of points in CSS pixels. */
+  size?: number;
   hidden?: boolean;
   /** An interval around the values, drawn as a band. */
   low?: Values;
@@ -58,10 +60,15 @@ export interface Spec {
   rows?: () => Cell[][];
   /** Legend entries that are no series. */
   keys?: { label: string; css: string }[];
+  /** Text beside points. */
+  notes?: { x: number | null; y: number | null; text: string }[];
   /** Zooming by drag also zooms the y axis. */
   zoomY?: boolean;
   yRange?: [number, number];
 }
+
+/** The colour number of what failed; the others are the series' hues. */
+export const failColor = 7;
 
 /** Width of the y axis in CSS pixels: the same everywhere, so that plots below each other line up. */
 const axisWidth = 64;
@@ -85,7 +92,6 @@ export class Plot {
   private columns: Values[] = [];
   private bands: uPlot.Band[] = [];
   private zoom: [number, number] | null = null;
-  private passing = false;
   u: uPlot | null = null;
 
   constructor(readonly spec: Spec) {
@@ -196,7 +202,7 @@ export class Plot {
     button.type = "button";
     button.className = "entry";
     const swatch = document.createElement("i");
-    swatch.className = `swatch c${s.color % 7}${s.kind === "points" ? " dot" : ""}${s.dash ? " dashed" : ""}`;
+    swatch.className = `swatch c${s.color}${s.kind === "points" ? " dot" : ""}${s.dash ? " dashed" : ""}`;
     const name = document.createElement("span");
     name.textContent = s.label;
     const value = document.createElement("span");
@@ -237,7 +243,7 @@ export class Plot {
         const high = this.columns.push(s.high) - 1;
         const low = this.columns.push(s.low) - 1;
         bands.push(high, low);
-        this.bands.push({ series: [high, low], fill: () => tint(seriesColor(s.color), "28") });
+        this.bands.push({ series: [high, low], fill: () => tint(paint(s.color), "28") });
       }
       const index = this.columns.push(s.values) - 1;
       this.entries.push({ button: none, value: none, index, bands });
@@ -274,8 +280,8 @@ export class Plot {
       series,
       bands: this.bands,
       scales: {
-        x: { time: false, distr: this.log.x ? 3 : 1, range: (u, min, max) => this.xRange(u, min, max) },
-        y: { distr: this.log.y ? 3 : 1, range: (u, min, max) => this.yRange(u, min, max) },
+        x: { time: false, distr: this.log.x ? 3 : 1, range: () => this.xRange() },
+        y: { distr: this.log.y ? 3 : 1, range: (_, min, max) => this.yRange(min, max) },
       },
       axes: [this.axis("x"), this.axis("y")],
       cursor: {
@@ -291,24 +297,24 @@ export class Plot {
         setCursor: [(u) => this.readOut(u)],
         setScale: [(u, key) => this.scaled(u, key)],
         ...(spec.draw ? { drawAxes: [spec.draw] } : {}),
+        ...(spec.notes ? { draw: [(u) => drawNotes(u, spec.notes ?? [])] } : {}),
       },
     };
     this.host.replaceChildren();
     this.u = new uPlot(opts, data as uPlot.AlignedData, this.host);
     this.u.over.addEventListener("dblclick", () => this.resetZoom());
-    if (this.zoom) this.u.setScale("x", { min: this.zoom[0], max: this.zoom[1] });
     this.readOut(this.u);
   }
 
   private series(s: Series, show: boolean): uPlot.Series {
-    const stroke = (): string => seriesColor(s.color);
+    const stroke = (): string => paint(s.color);
     const base: uPlot.Series = { show, stroke, width: 1.75, spanGaps: true, label: s.label, points: { show: false } };
     if (s.dash) base.dash = [6, 4];
-    if (s.fill) base.fill = () => tint(seriesColor(s.color), "1f");
+    if (s.fill) base.fill = () => tint(paint(s.color), "1f");
     switch (s.kind ?? "line") {
       case "points":
         base.paths = () => null;
-        base.points = { show: true, size: 4, width: 0, fill: () => tint(seriesColor(s.color), "a0"), stroke };
+        base.points = { show: true, size: s.size ?? 4, width: 0, fill: () => tint(paint(s.color), "a0"), stroke };
         break;
       case "both":
         base.points = { show: true, size: 6, width: 1.5, fill: () => color("--card"), stroke };
@@ -330,10 +336,9 @@ export class Plot {
     return [first ?? 0, values[values.length - 1] ?? 1];
   }
 
-  private xRange(u: uPlot, min: number | null, max: number | null): [number, number] {
-    void u;
-    if (this.zoom && min !== null && max !== null) return [min, max];
+  private xRange(): [number, number] {
     let [low, high] = this.domain();
+    if (this.zoom && !(this.log.x && this.zoom[0] <= 0)) [low, high] = this.zoom;
     if (low === high) {
       if (this.log.x) return [low / 2, high * 2];
       low -= 0.5;
@@ -342,18 +347,13 @@ export class Plot {
     return [low, high];
   }
 
-  private yRange(u: uPlot, min: number | null, max: number | null): [number, number] {
+  private yRange(min: number | null, max: number | null): [number, number] {
     const { spec } = this;
-    if (spec.yRange) {
-      // A scale that follows a drag keeps the dragged range; see scaled.
-      const zoomed = min !== null && max !== null && (min > spec.yRange[0] || max < spec.yRange[1]);
-      return zoomed && spec.zoomY ? [min, max] : spec.yRange;
-    }
+    if (spec.yRange) return spec.yRange;
     if (this.log.y) {
       if (min === null || max === null || !(min > 0)) return [1, 10];
       return uPlot.rangeLog(min, max, 10, false) as [number, number];
     }
-    void u;
     if (spec.y.max !== undefined) return [0, spec.y.max];
     if (max === null || max <= 0) return [min !== null && min < 0 ? min * 1.05 : 0, 1];
     return [min !== null && min < 0 ? min * 1.05 : 0, max * 1.06];
@@ -389,24 +389,29 @@ export class Plot {
   }
 
   private scaled(u: uPlot, key: string): void {
-    if (key !== "x" || this.passing || u !== this.u) return;
+    if (key === "y" && this.spec.zoomY) this.reset.hidden = !this.zoomed();
+    if (key !== "x" || u !== this.u) return;
     const { min, max } = u.scales["x"] ?? {};
-    if (min === undefined || max === undefined || min === null || max === null) return;
-    const [low, high] = this.domain();
-    const whole = min <= low && max >= high;
-    const zoom: [number, number] | null = whole ? null : [min, max];
-    for (const plot of this.members()) plot.take(zoom, plot !== this);
+    if (min === undefined || max === undefined) return;
+    const [low, high] = this.xRange();
+    const near = (high - low) * 1e-9;
+    if (Math.abs(min - low) <= near && Math.abs(max - high) <= near) return; // what it shows already
+    for (const plot of this.members()) plot.take([min, max], plot !== this);
+  }
+
+  private zoomed(): boolean {
+    const y = this.u?.scales["y"];
+    const range = this.spec.yRange;
+    return this.zoom !== null || (range !== undefined && y !== undefined && (y.min !== range[0] || y.max !== range[1]));
   }
 
   /** Takes a zoom that another plot of the group, or this one, has made. */
   private take(zoom: [number, number] | null, apply: boolean): void {
     this.zoom = zoom;
-    this.reset.hidden = zoom === null && !this.spec.zoomY;
+    this.reset.hidden = !this.zoomed();
     if (!apply || !this.u) return;
-    this.passing = true;
-    const [min, max] = zoom ?? this.domain();
-    this.u.batch(() => this.u?.setScale("x", { min, max }));
-    this.passing = false;
+    const [min, max] = this.xRange();
+    this.u.setScale("x", { min, max });
   }
 
   private members(): Iterable<Plot> {
@@ -495,7 +500,10 @@ export class Plot {
     e.preventDefault();
     const x = xs[idx];
     if (x === undefined) return;
-    u.setCursor({ left: u.valToPos(x, "x"), top: u.over.clientHeight / 2 }, true, true);
+    for (const plot of this.members()) {
+      const other = plot.u;
+      if (other) other.setCursor({ left: other.valToPos(x, "x"), top: other.over.clientHeight / 2 });
+    }
     say(this.spoken(idx));
   }
 
@@ -592,6 +600,28 @@ function tickLabels(u: uPlot, axis: "x" | "y", splits: number[], unit: string, w
     if (Math.abs(v) >= 1e5) return `${number(v / 1e3)}k`;
     return number(Number(v.toPrecision(10)));
   });
+}
+
+function drawNotes(u: uPlot, notes: NonNullable<Spec["notes"]>): void {
+  const { ctx, bbox } = u;
+  ctx.save();
+  ctx.font = `${11 * devicePixelRatio}px ${color("--sans")}`;
+  ctx.fillStyle = color("--muted");
+  ctx.textBaseline = "middle";
+  for (const { x, y, text } of notes) {
+    if (x === null || y === null) continue;
+    const left = u.valToPos(x, "x", true);
+    const width = ctx.measureText(text).width;
+    const gap = 9 * devicePixelRatio;
+    const flip = left + gap + width > bbox.left + bbox.width;
+    ctx.textAlign = flip ? "right" : "left";
+    ctx.fillText(text, flip ? left - gap : left + gap, u.valToPos(y, "y", true));
+  }
+  ctx.restore();
+}
+
+function paint(index: number): string {
+  return index === failColor ? color("--bad") : seriesColor(index);
 }
 
 /** A #rrggbb colour with an alpha of two hex digits. */

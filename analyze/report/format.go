@@ -1,0 +1,110 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"parley/analyze"
+)
+
+const (
+	dash     = "\u2013"
+	infinity = "\u221e"
+	thin     = "\u2009" // between the parts of an interval
+)
+
+// number prints a value with about four significant digits and separators between thousands. The script's
+// number function has the same rules.
+func number(v float64) string {
+	if math.IsNaN(v) {
+		return dash
+	}
+	if math.IsInf(v, 0) {
+		if v < 0 {
+			return "\u2212" + infinity
+		}
+		return infinity
+	}
+	size := math.Abs(v)
+	switch {
+	case size >= 1000:
+		return fixed(v, 0)
+	case size >= 100:
+		return fixed(v, 1)
+	case size >= 10:
+		return fixed(v, 2)
+	case size >= 1:
+		return fixed(v, 3)
+	case size == 0:
+		return "0"
+	case size >= 0.001:
+		return fixed(v, 5)
+	}
+	return strings.Replace(strconv.FormatFloat(v, 'e', 2, 64), "-", "\u2212", 1)
+}
+
+// fixed prints v with at most the given digits after the point and without zeros at the end.
+func fixed(v float64, digits int) string {
+	text := strconv.FormatFloat(math.Abs(v), 'f', digits, 64)
+	whole, fraction, _ := strings.Cut(text, ".")
+	fraction = strings.TrimRight(fraction, "0")
+	var b strings.Builder
+	if v < 0 && (strings.Trim(whole, "0") != "" || fraction != "") {
+		b.WriteString("\u2212")
+	}
+	for i, r := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(r)
+	}
+	if fraction != "" {
+		b.WriteByte('.')
+		b.WriteString(fraction)
+	}
+	return b.String()
+}
+
+func count(n int64) string { return fixed(float64(n), 0) }
+
+func percent(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return dash
+	}
+	return number(v*100) + thin + "%"
+}
+
+// signed is number with a plus before what is positive.
+func signed(text string, v float64) string {
+	if v > 0 {
+		return "+" + text
+	}
+	return text
+}
+
+// seconds prints a length of time in the largest unit that reads well.
+func seconds(v analyze.Num) string {
+	s := float64(v)
+	switch {
+	case !v.Known():
+		return dash
+	case s >= 3600:
+		return fixed(math.Floor(s/3600), 0) + " h " + fixed(math.Mod(s, 3600)/60, 0) + " min"
+	case s >= 120:
+		return fixed(math.Floor(s/60), 0) + " min " + fixed(math.Mod(s, 60), 0) + " s"
+	}
+	return number(s) + " s"
+}
+
+// exact is a value for the CSV: the shortest text that reads back as the same number; nothing where there
+// is none.
+func exact(v float64) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	if math.IsInf(v, 0) {
+		return "inf"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}

@@ -1,0 +1,545 @@
+// Which plots the report has, and what goes into each. The figures themselves are analyze's; this only
+// lays series of several runs over one axis.
+
+import type { Bands, CacheTurn, Num, Plots, Points, Result, RunPlots, TelemetrySeries } from "./data";
+import { type Bar, lanesSpec } from "./lanes";
+import { failColor, type Series, type Spec, tint } from "./plot";
+import { color, seriesColors } from "./theme";
+
+/** The plots of each section of the page, by the section's id. */
+export function sections(plots: Plots, result: Result): Map<string, Spec[]> {
+  const runs = plots.runs;
+  const out = new Map<string, Spec[]>();
+  out.set("sweep", sweep(result));
+  out.set("distributions", distributions(runs));
+  out.set("conversation", [...along(runs, "by_turn"), ...along(runs, "by_context"), ...cache(runs)]);
+  out.set("time", [...overTime(runs), ...perSecond(runs), ...lanes(runs)]);
+  out.set("telemetry", telemetry(runs));
+  return out;
+}
+
+interface Track {
+  x: Num[];
+  y: Num[];
+  low?: Num[];
+  high?: Num[];
+  series: Omit<Series, "values" | "low" | "high">;
+}
+
+/**
+ * Lays tracks with x values of their own over one sorted x column. A track with several values at one x
+ * keeps them all, in rows of the same x.
+ */
+export function join(tracks: Track[]): { x: number[]; series: Series[] } {
+  // Each track's points in order of x; the n-th point at the same x within a track gets row (x, n).
+  const keys: { x: number; n: number }[] = [];
+  const seen = new Map<number, number>();
+  const orders: { i: number; x: number; n: number }[][] = [];
+  for (const track of tracks) {
+    const order: { i: number; x: number; n: number }[] = [];
+    for (const [i, x] of track.x.entries()) if (x !== null) order.push({ i, x, n: 0 });
+    order.sort((a, b) => a.x - b.x || a.i - b.i);
+    for (let k = 1; k < order.length; k++) {
+      const here = order[k];
+      const before = order[k - 1];
+      if (here && before && here.x === before.x) here.n = before.n + 1;
+    }
+    for (const { x, n } of order) {
+      const have = seen.get(x) ?? 0;
+      for (let m = have; m <= n; m++) keys.push({ x, n: m });
+      if (n + 1 > have) seen.set(x, n + 1);
+    }
+    orders.push(order);
+  }
+  keys.sort((a, b) => a.x - b.x || a.n - b.n);
+  const firstRow = new Map<number, number>();
+  for (const [row, key] of keys.entries()) if (key.n === 0) firstRow.set(key.x, row);
+
+  const series = tracks.map((track, t): Series => {
+    const take = (from: Num[]): Num[] => {
+      const column: Num[] = new Array<Num>(keys.length).fill(null);
+      for (const { i, x, n } of orders[t] ?? []) column[(firstRow.get(x) ?? 0) + n] = from[i] ?? null;
+      return column;
+    };
+    const s: Series = { ...track.series, values: take(track.y) };
+    if (track.low && track.high) {
+      s.low = take(track.low);
+      s.high = take(track.high);
+    }
+    return s;
+  });
+  return { x: keys.map((k) => k.x), series };
+}
+
+/** The name of a series: the run's where there are several, with the figure's where there are several of those. */
+function named(runs: RunPlots[], run: RunPlots, what: string): string {
+  if (runs.length === 1) return what;
+  return what === "" ? run.label : `${run.label}: ${what}`;
+}
+
+const compact = new Intl.NumberFormat("en-US");
+
+function distributions(runs: RunPlots[]): Spec[] {
+  const specs: Spec[] = [];
+  // Chunk gaps are the ITL of other tools: both are drawn into one plot.
+  const together: Record<string, string> = { chunk_gap: "itl" };
+  const figures: string[] = [];
+  for (const run of runs) for (const c of run.cdfs ?? []) if (!figures.includes(c.figure)) figures.push(c.figure);
+  for (const figure of figures) {
+    if (together[figure] && figures.includes(together[figure])) continue;
+    const names = [figure, ...figures.filter((f) => together[f] === figure)];
+    const tracks: Track[] = [];
+    let title = figure;
+    let unit = "ms";
+    let n = 0;
+    for (const [r, run] of runs.entries()) {
+      for (const [k, name] of names.entries()) {
+        const curve = run.cdfs?.find((c) => c.figure === name);
+        if (!curve?.value || !curve.share || curve.value.length === 0) continue;
+        if (k === 0) {
+          title = curve.title;
+          unit = curve.unit;
+          n += curve.n;
+        }
+        tracks.push({
+          x: curve.value,
+          y: curve.share,
+          series: {
+            label: named(runs, run, names.length > 1 || runs.length === 1 ? curve.title : ""),
+            color: runs.length > 1 ? r % seriesColors : k,
+            dash: k > 0,
+          },
+        });
+      }
+    }
+    if (tracks.length === 0) continue;
+    const { x, series } = join(tracks);
+    specs.push({
+      id: `cdf-${figure}`,
+      title: `Distribution of ${title}`,
+      help: `Share of ${figure === "itl" || figure === "chunk_gap" ? "tokens" : "turns"} at or below a value; ${compact.format(n)} values.`,
+      x: { label: title, unit, values: x, log: figure !== "tpot" },
+      y: { label: "At or below", unit: "share", max: 1 },
+      series,
+      height: 250,
+    });
+  }
+  return specs;
+}
+
+function along(runs: RunPlots[], which: "by_turn" | "by_context"): Spec[] {
+  const specs: Spec[] = [];
+  const figures: string[] = [];
+  for (const run of runs) for (const b of run[which] ?? []) if (!figures.includes(b.figure)) figures.push(b.figure);
+  for (const figure of figures) {
+    const tracks: Track[] = [];
+    let first: Bands | undefined;
+    for (const [r, run] of runs.entries()) {
+      const bands = run[which]?.find((b) => b.figure === figure);
+      if (!bands?.x) continue;
+      first ??= bands;
+      const lines: [string, Num[] | null, number, boolean, boolean][] = [
+        ["p50", bands.p50, 0, false, false],
+        ["p90", bands.p90, 1, false, runs.length > 1],
+        ["p99", bands.p99, 3, true, runs.length > 1],
+      ];
+      for (const [label, values, hue, dash, hidden] of lines) {
+        if (!values || values.every((v) => v === null)) continue;
+        tracks.push({
+          x: bands.x,
+          y: values,
+          series: {
+            label: named(runs, run, label),
+            color: runs.length > 1 ? r % seriesColors : hue,
+            kind: bands.x.length > 60 ? "line" : "both",
+            dash,
+            hidden,
+          },
+        });
+      }
+    }
+    if (!first || tracks.length === 0) continue;
+    const byTurn = which === "by_turn";
+    const { x, series } = join(tracks);
+    specs.push({
+      id: `${which.replace("_", "-")}-${figure}`,
+      title: `${first.title} by ${byTurn ? "turn" : "context"}`,
+      help: byTurn
+        ? "Along a conversation; turns count from 0. A percentile is left out where too few turns carry it."
+        : "By the prompt's length, cached tokens included, at the middle of each bin.",
+      x: byTurn
+        ? { label: "Turn", unit: "turn", values: x, whole: true }
+        : { label: "Prompt", unit: "tokens", values: x, log: false },
+      y: { label: short(first.title), unit: first.unit, canLog: true },
+      series,
+      height: 230,
+    });
+  }
+  return specs;
+}
+
+/** Axis labels have little room: a title without what stands in brackets. */
+function short(title: string): string {
+  return title.replace(/\s*\(.*\)$/, "");
+}
+
+function cache(runs: RunPlots[]): Spec[] {
+  const tracks: Track[] = [];
+  for (const [r, run] of runs.entries()) {
+    const turns: CacheTurn[] = run.cache_by_turn ?? [];
+    const x = turns.map((c) => c.turn);
+    const hue = runs.length > 1 ? r % seriesColors : 2;
+    const kind = turns.length > 60 ? "line" : "both";
+    if (turns.some((c) => c.reuse !== null)) {
+      tracks.push({ x, y: turns.map((c) => c.reuse), series: { label: named(runs, run, "reused"), color: hue, kind } });
+    }
+    if (turns.some((c) => c.ceiling !== null)) {
+      tracks.push({
+        x,
+        y: turns.map((c) => c.ceiling),
+        series: { label: named(runs, run, "ceiling"), color: runs.length > 1 ? hue : 5, dash: true },
+      });
+    }
+  }
+  if (tracks.length === 0) return [];
+  const { x, series } = join(tracks);
+  return [
+    {
+      id: "cache",
+      title: "Prefix cache reuse by turn",
+      help: "Share of prompt tokens that came from the server's prefix cache, next to what an infinite cache would give.",
+      x: { label: "Turn", unit: "turn", values: x, whole: true },
+      y: { label: "Share of prompt", unit: "share", max: 1 },
+      series,
+      height: 230,
+    },
+  ];
+}
+
+/** What the time axis of all plots of the group shows: from the run's origin to the last thing in any run. */
+function timeRange(runs: RunPlots[]): [number, number] {
+  let end = 0;
+  const see = (values: Num[] | null | undefined, more = 0): void => {
+    for (const v of values ?? []) if (v !== null && v + more > end) end = v + more;
+  };
+  for (const run of runs) {
+    see(run.per_second.t, run.per_second.step_s ?? 1);
+    for (const p of run.over_time ?? []) see(p.t);
+    for (const lane of run.lanes ?? []) see((lane.turns ?? []).map((t) => t.end_s));
+    for (const s of run.telemetry ?? []) see(s.t);
+  }
+  return [0, end > 0 ? end : 1];
+}
+
+const timeAxis = { label: "Time since the run's start", unit: "s" };
+
+/** Dims what lies outside of the window that the tables cover. */
+function window(runs: RunPlots[]): Pick<Spec, "draw" | "keys"> {
+  const run = runs[0];
+  if (runs.length !== 1 || !run) return {};
+  const from = run.window_from_s;
+  const to = run.window_to_s;
+  const [low, high] = timeRange(runs);
+  const slack = (high - low) * 0.002;
+  if ((from === null || from <= low + slack) && (to === null || to >= high - slack)) return {};
+  return {
+    keys: [{ label: "outside the window", css: "block faint c5" }],
+    draw: (u) => {
+      const { left, top, width, height } = u.bbox;
+      const ctx = u.ctx;
+      ctx.save();
+      ctx.fillStyle = tint(color("--s5"), "1c");
+      const at = (t: number): number => Math.min(Math.max(u.valToPos(t, "x", true), left), left + width);
+      if (from !== null) ctx.fillRect(left, top, at(from) - left, height);
+      if (to !== null) ctx.fillRect(at(to), top, left + width - at(to), height);
+      ctx.restore();
+    },
+  };
+}
+
+function thinned(shown: number, of: number): string {
+  return of > shown ? ` ${compact.format(shown)} of ${compact.format(of)} shown, extremes kept.` : "";
+}
+
+function overTime(runs: RunPlots[]): Spec[] {
+  const range = timeRange(runs);
+  const specs: Spec[] = [];
+  const figures: string[] = [];
+  for (const run of runs) for (const p of run.over_time ?? []) if (!figures.includes(p.figure)) figures.push(p.figure);
+  for (const figure of figures) {
+    const tracks: Track[] = [];
+    let first: Points | undefined;
+    let shown = 0;
+    let of = 0;
+    for (const [r, run] of runs.entries()) {
+      const points = run.over_time?.find((p) => p.figure === figure);
+      if (points?.t && points.v) {
+        first ??= points;
+        shown += points.t.length;
+        of += points.of;
+        tracks.push({
+          x: points.t,
+          y: points.v,
+          series: {
+            label: named(runs, run, runs.length > 1 ? "" : "a turn"),
+            color: runs.length > 1 ? r % seriesColors : 0,
+            kind: "points",
+          },
+        });
+      }
+      const p50 = run.per_second.ttft_p50;
+      if (figure === "ttft" && run.per_second.t && p50) {
+        const half = (run.per_second.step_s ?? 1) / 2;
+        tracks.push({
+          x: run.per_second.t.map((t) => (t === null ? null : t + half)),
+          y: p50,
+          series: {
+            label: named(runs, run, `p50 of ${perStep(run)}`),
+            color: runs.length > 1 ? r % seriesColors : 1,
+            hidden: runs.length > 1,
+          },
+        });
+      }
+      if (figure === "e2e" && run.failures.t && run.failures.v && run.failures.t.length > 0) {
+        tracks.push({
+          x: run.failures.t,
+          y: run.failures.v,
+          series: { label: named(runs, run, "failed, until the failure"), color: failColor, kind: "points" },
+        });
+      }
+    }
+    if (!first) continue;
+    const { x, series } = join(tracks);
+    specs.push({
+      id: `time-${figure}`,
+      title: `${first.title} over time`,
+      help: `Each turn at the moment it was sent.${thinned(shown, of)}`,
+      x: { ...timeAxis, values: x, range },
+      y: { label: short(first.title), unit: first.unit, canLog: true },
+      series,
+      height: 200,
+      group: "time",
+      ...window(runs),
+    });
+  }
+  return specs;
+}
+
+function perStep(run: RunPlots): string {
+  const step = run.per_second.step_s ?? 1;
+  return step === 1 ? "each second" : `each ${compact.format(step)} s`;
+}
+
+function perSecond(runs: RunPlots[]): Spec[] {
+  const range = timeRange(runs);
+  type Line = [label: string, pick: (r: RunPlots) => Num[] | null, color: number, main: boolean, style?: Partial<Series>];
+  const plot = (id: string, title: string, help: string, label: string, unit: string, lines: Line[]): Spec | null => {
+    const tracks: Track[] = [];
+    for (const [r, run] of runs.entries()) {
+      const t = run.per_second.t;
+      if (!t || t.length === 0) continue;
+      for (const [name, pick, hue, main, style] of lines) {
+        const y = pick(run);
+        if (!y || y.every((v) => v === null || (v === 0 && name === "failed"))) continue;
+        // A step plot needs the end of its last step.
+        const last = t[t.length - 1] ?? 0;
+        tracks.push({
+          x: [...t, last + (run.per_second.step_s ?? 1)],
+          y: [...y, y[y.length - 1] ?? null],
+          series: {
+            ...style,
+            label: named(runs, run, lines.length > 1 ? name : runs.length > 1 ? "" : name),
+            color: runs.length > 1 ? r % seriesColors : hue,
+            kind: "step",
+            hidden: runs.length > 1 && !main,
+          },
+        });
+      }
+    }
+    if (tracks.length === 0) return null;
+    const { x, series } = join(tracks);
+    return {
+      id,
+      title,
+      help,
+      x: { ...timeAxis, values: x, range },
+      y: { label, unit },
+      series,
+      height: 170,
+      group: "time",
+      ...window(runs),
+    };
+  };
+  const single = runs.length === 1;
+  return [
+    plot("in-flight", "In flight", "Requests at once, and conversations that have begun and not ended (think time included).", "At once", "count", [
+      ["requests, mean", (r) => r.per_second.in_flight, 0, true, { fill: single }],
+      ["requests, peak", (r) => r.per_second.in_flight_peak, 1, false],
+      ["conversations, mean", (r) => r.per_second.conversations, 2, false, { dash: true }],
+    ]),
+    plot("output-tokens", "Output tokens per second", "Each token at its arrival where chunk times are known.", "Output", "tokens/s", [
+      ["output tokens", (r) => r.per_second.completion_tokens_per_s, 0, true, { fill: single }],
+    ]),
+    plot("prompt-tokens", "Prompt tokens per second", "Cached ones included, at the turn's first token.", "Prompt", "tokens/s", [
+      ["prompt tokens", (r) => r.per_second.prompt_tokens_per_s, 2, true, { fill: single }],
+    ]),
+    plot("requests", "Requests per second", "Sent, completed and failed.", "Requests", "requests/s", [
+      ["completed", (r) => r.per_second.completed_per_s, 0, true, { fill: single }],
+      ["sent", (r) => r.per_second.started_per_s, 5, false, { dash: true }],
+      ["failed", (r) => r.per_second.failed_per_s, failColor, false],
+    ]),
+  ].filter((s): s is Spec => s !== null);
+}
+
+function lanes(runs: RunPlots[]): Spec[] {
+  const range = timeRange(runs);
+  const specs: Spec[] = [];
+  for (const [r, run] of runs.entries()) {
+    const bars: Bar[] = [];
+    for (const lane of run.lanes ?? []) {
+      const name = lane.instance > 0 ? `${lane.conversation} #${lane.instance}` : lane.conversation;
+      for (const turn of lane.turns ?? []) {
+        if (turn.sent_s === null || turn.end_s === null) continue;
+        bars.push({
+          key: `${lane.conversation}\u0000${lane.instance}`,
+          conversation: name,
+          turn: turn.turn,
+          status: turn.status,
+          start: turn.sent_s,
+          first: turn.first_token_s,
+          end: turn.end_s,
+        });
+      }
+    }
+    if (bars.length === 0) continue;
+    const shown = run.lanes?.length ?? 0;
+    const part = run.lanes_of > shown ? ` ${compact.format(shown)} of ${compact.format(run.lanes_of)} conversations are shown.` : "";
+    specs.push({
+      ...lanesSpec(bars, range, `One bar per turn; a conversation stays on its line through its think time. Point at a bar for its figures.${part}`),
+      id: runs.length > 1 ? `lanes-${r}` : "lanes",
+      title: named(runs, run, "").trim() === "" ? "Conversations" : `Conversations: ${run.label}`,
+    });
+  }
+  return specs;
+}
+
+// What the client and the servers are asked for during a run, by normalised name. Plots of figures that are
+// not here are made too, under their own names.
+const known: Record<string, { title: string; unit: string; with?: string; label?: string }> = {
+  cpu_seconds_total: { title: "Client CPU", unit: "cores", label: "cores in use" },
+  cpu_share: { title: "Client CPU", unit: "share", label: "share of all cores" },
+  machine_idle: { title: "Machine idle", unit: "share", label: "idle" },
+  sched_latency_p50_ms: { title: "Scheduler latency of the client", unit: "ms", with: "sched_latency_p99_ms", label: "p50" },
+  sched_latency_p99_ms: { title: "Scheduler latency of the client", unit: "ms", label: "p99" },
+  gc_pause_p99_ms: { title: "Garbage collection pauses of the client", unit: "ms", label: "p99" },
+  wake_lateness_p99_ms: { title: "Lateness of the client's pacer", unit: "ms", label: "p99" },
+  wake_lateness_p50_ms: { title: "Lateness of the client's pacer", unit: "ms", with: "wake_lateness_p99_ms", label: "p50" },
+  running: { title: "Requests in the server", unit: "count", label: "running" },
+  waiting: { title: "Requests in the server", unit: "count", with: "running", label: "waiting" },
+  kv_usage: { title: "KV cache in use", unit: "share", label: "in use" },
+  prefix_cache_hits: { title: "Prefix cache of the server", unit: "tokens", label: "hits" },
+  prefix_cache_queries: { title: "Prefix cache of the server", unit: "tokens", with: "prefix_cache_hits", label: "queries" },
+  rss_bytes: { title: "Memory of the client", unit: "bytes", label: "resident" },
+};
+
+function unitOf(name: string): string {
+  if (name.endsWith("_ms")) return "ms";
+  if (name.endsWith("_bytes")) return "bytes";
+  if (name.endsWith("_share") || name.endsWith("_usage")) return "share";
+  if (name.endsWith("_seconds")) return "s";
+  return "count";
+}
+
+function telemetry(runs: RunPlots[]): Spec[] {
+  const order = (s: TelemetrySeries): number => (s.source === "client" ? 0 : 1);
+  const plotsByKey = new Map<string, { title: string; unit: string; tracks: Track[]; client: boolean }>();
+  for (const [r, run] of runs.entries()) {
+    const sources = new Set((run.telemetry ?? []).filter((s) => s.source !== "client").map((s) => s.source));
+    const list = [...(run.telemetry ?? [])].sort((a, b) => order(a) - order(b));
+    for (const s of list) {
+      if (!s.t || !s.v || s.t.length === 0) continue;
+      const base = s.name.replace(/_total$/, "");
+      const about = known[s.name] ?? known[base];
+      const client = s.source === "client";
+      const key = `${client ? "client" : "server"} ${about?.with ?? about?.title ?? s.name} ${s.rate}`;
+      const group = `${client} ${about?.title ?? key}`;
+      const plain = base.replaceAll("_", " ");
+      const unit = about?.unit ?? unitOf(base);
+      const entry = plotsByKey.get(group) ?? {
+        title: about?.title ?? `${client ? "Client" : "Server"}: ${plain}`,
+        unit: s.rate && unit !== "cores" ? (unit === "count" || unit === "" ? "per second" : `${unit}/s`) : unit,
+        tracks: [],
+        client,
+      };
+      const what = about?.label ?? plain;
+      const where = !client && sources.size > 1 ? `${what} (${s.source})` : what;
+      entry.tracks.push({
+        x: s.t,
+        y: s.v,
+        series: {
+          label: named(runs, run, where),
+          color: (runs.length > 1 ? r : entry.tracks.length) % seriesColors,
+          dash: runs.length > 1 && entry.tracks.length >= runs.length,
+        },
+      });
+      plotsByKey.set(group, entry);
+    }
+  }
+  const range = timeRange(runs);
+  return [...plotsByKey.values()].map(({ title, unit, tracks, client }, i) => {
+    const { x, series } = join(tracks);
+    return {
+      id: `telemetry-${i}`,
+      title,
+      help: client ? "Measured by the client about itself." : "As the server reports it.",
+      x: { ...timeAxis, values: x, range },
+      y: { label: "", unit },
+      series,
+      height: 150,
+      group: "time",
+      ...window(runs),
+    };
+  });
+}
+
+function sweep(result: Result): Spec[] {
+  const rows = result.sweep?.rows ?? [];
+  const gpus = result.sweep?.gpus ?? 0;
+  const perUser = rows.map((r) => r.tokens_per_s_per_user);
+  const total = rows.map((r) => (gpus > 0 ? r.completion_tokens_per_s_per_gpu : r.completion_tokens_per_s));
+  if (rows.length < 2 || !perUser.some((v) => v !== null)) return [];
+  const front = rows.map((r, i) => ({ x: perUser[i] ?? null, y: total[i] ?? null, pareto: r.pareto, label: r.label }));
+  const on = front.filter((p) => p.pareto);
+  const { x, series } = join([
+    { x: front.map((p) => p.x), y: front.map((p) => p.y), series: { label: "a run", color: 5, kind: "points", size: 9 } },
+    { x: on.map((p) => p.x), y: on.map((p) => p.y), series: { label: "not beaten in both", color: 0, kind: "both" } },
+  ]);
+  const plots: Spec[] = [
+    {
+      id: "pareto",
+      title: "Throughput against speed for one user",
+      help: "Up is more work done, right is faster for each user. The line joins the runs that no other run beats in both.",
+      x: { label: "Per user", unit: "tokens/s", values: x },
+      y: { label: gpus > 0 ? "Output per GPU" : "Output", unit: "tokens/s" },
+      series,
+      height: 260,
+      notes: front.map((p) => ({ x: p.x, y: p.y, text: p.label })),
+    },
+  ];
+  const out = rows.map((r) => r.completion_tokens_per_s);
+  const latency = (pick: (i: number) => Num): Num[] => rows.map((_, i) => pick(i));
+  const knee = join([
+    { x: out, y: latency((i) => rows[i]?.ttft_p50 ?? null), series: { label: "p50", color: 0, kind: "both" } },
+    { x: out, y: latency((i) => rows[i]?.ttft_p99 ?? null), series: { label: "p99", color: 3, kind: "both", dash: true } },
+  ]);
+  plots.push({
+    id: "knee",
+    title: "TTFT against throughput",
+    help: "Where the line turns upwards, more load no longer brings more throughput, only more waiting.",
+    x: { label: "Output", unit: "tokens/s", values: knee.x },
+    y: { label: "TTFT", unit: "ms", canLog: true },
+    series: knee.series.filter((s) => s.values.some((v) => v !== null)),
+    height: 260,
+  });
+  return plots;
+}

@@ -1,0 +1,63 @@
+// The report's script: reads the embedded data, builds the plots, and gives the tables their buttons.
+// Everything that needs no drawing (verdict, tables, configuration) is in the page already.
+
+import "./report.css";
+import { copyButton, tableRows } from "./csv";
+import { embedded, type Plots, type Result } from "./data";
+import { sections } from "./figures";
+import { Plot, plots } from "./plot";
+import { installToggle, onThemeChange, setPrinting } from "./theme";
+
+function tables(): void {
+  for (const holder of document.querySelectorAll<HTMLElement>(".table")) {
+    const table = holder.querySelector("table");
+    const head = holder.querySelector(".table-head");
+    if (table && head) {
+      const title = head.querySelector("h3")?.textContent ?? "table";
+      head.append(copyButton(title, () => tableRows(table)));
+    }
+  }
+}
+
+function draw(): void {
+  const data = embedded<Plots>("parley-plots");
+  const result = embedded<Result>("parley-result");
+  for (const [id, specs] of sections(data, result)) {
+    const section = document.getElementById(id);
+    const host = section?.querySelector(".plots");
+    if (!section || !host) continue;
+    for (const spec of specs) {
+      const plot = new Plot(spec);
+      host.append(plot.figure);
+    }
+    if (specs.length > 0) {
+      section.hidden = false;
+      document.querySelector(`nav a[href="#${id}"]`)?.removeAttribute("hidden");
+    }
+  }
+  for (const plot of plots()) plot.start();
+}
+
+function refit(): void {
+  for (const plot of plots()) plot.fit();
+}
+
+function print(on: boolean): void {
+  setPrinting(on);
+  refit();
+}
+
+const toggle = document.getElementById("theme");
+if (toggle instanceof HTMLButtonElement) {
+  toggle.hidden = false;
+  installToggle(toggle);
+}
+onThemeChange(() => {
+  for (const plot of plots()) plot.redraw();
+});
+tables();
+draw();
+addEventListener("beforeprint", () => print(true));
+addEventListener("afterprint", () => print(false));
+matchMedia("print").addEventListener("change", (e) => print(e.matches));
+document.documentElement.dataset["ready"] = "true";
