@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"parley/replay/simserver"
 	"parley/schemas"
 )
 
@@ -97,8 +98,8 @@ func (p *program) run(ctx context.Context) (code int) {
 }
 
 func (p *program) try(ctx context.Context) (err error) {
-	if query, ok := os.LookupEnv(simulatorEnv); ok {
-		return p.simulate(ctx, query)
+	if query, ok := os.LookupEnv(simserver.EnvQuery); ok {
+		return simserver.Main(ctx, query, p.stdin, p.stdout)
 	}
 	var line commandLine
 	parser, err := kong.New(&line,

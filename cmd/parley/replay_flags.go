@@ -1,0 +1,187 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"parley/replay"
+)
+
+// replayCommand is the command line of parley replay. Numbers whose zero is a mistake rather than a
+// default are pointers, so that replay can tell it and refuse it.
+type replayCommand struct {
+	Dataset string `arg:"" placeholder:"DATASET" help:"Conversations to replay: a file of parley generate, or any Parquet file of chats."`
+
+	URL    []string `group:"Target" required:"" sep:"none" placeholder:"URL" help:"Base URL of the server, http://, https://, unix:///path, or sim:?itl=12ms&slots=64 for the built-in simulated server. Repeat it to spread conversations over several."`
+	API    string   `group:"Target" default:"chat" enum:"chat,completions,responses,anthropic,ollama" help:"API to speak: ${enum}."`
+	Model  string   `group:"Target" help:"Model to ask for (default: the server's first)."`
+	Output string   `group:"Target" short:"o" required:"" placeholder:"FILE" help:"File of results to write; never overwritten without --force."`
+	Force  bool     `group:"Target" help:"Overwrite the output."`
+	Label  string   `group:"Target" help:"Name of this run in reports."`
+	RunID  string   `group:"Target" name:"run-id" placeholder:"ID" help:"Identifier of the run, the same for all its shards (default: made up)."`
+
+	Concurrency      *int          `group:"Load" placeholder:"N" help:"Conversations at once (closed loop); one keeps its place through think time."`
+	Rate             *float64      `group:"Load" placeholder:"R" help:"Conversations that start per second (open loop); inf for no pacing."`
+	Arrivals         string        `group:"Load" placeholder:"KIND" help:"Arrival process of the open loop: poisson (default), gamma, constant, recorded."`
+	Burstiness       *float64      `group:"Load" placeholder:"B" help:"Shape of gamma arrivals; 1 is Poisson, under 1 is burstier."`
+	Speed            *float64      `group:"Load" placeholder:"X" help:"Speed of recorded arrivals."`
+	MaxConversations *int          `group:"Load" placeholder:"N" help:"Most conversations at once in an open loop."`
+	WhenFull         string        `group:"Load" placeholder:"HOW" help:"What happens beyond that: wait (late, recorded) or shed (a row that says so)."`
+	MaxInFlight      *int          `group:"Load" placeholder:"N" help:"Most requests at once."`
+	Think            string        `group:"Load" default:"recorded" help:"Think time between turns: recorded, none, a duration, or a factor like 0.5x."`
+	ThinkCap         time.Duration `group:"Load" help:"Longest think time."`
+	Ramp             time.Duration `group:"Load" help:"Spread the first arrivals of a closed loop, or raise an open loop's rate, over this time."`
+	Stagger          bool          `group:"Load" help:"Start the first conversations of a closed loop at mixed ages."`
+	Warmup           int64         `group:"Load" placeholder:"TURNS" help:"First turns that are rows with phase=warmup."`
+
+	Duration    time.Duration `group:"Stop" help:"Stop starting turns after this time."`
+	Requests    *int64        `group:"Stop" placeholder:"N" help:"Stop starting turns after this many."`
+	Loops       *int          `group:"Stop" placeholder:"N" help:"Passes over the dataset (default: one, or no limit with --duration or --requests)."`
+	Grace       time.Duration `group:"Stop" default:"30s" help:"How long running turns may finish after the stop."`
+	Timeout     time.Duration `group:"Stop" default:"10m" help:"Limit of one turn in all; 0 is none."`
+	IdleTimeout time.Duration `group:"Stop" default:"2m" help:"Limit of one silence in a stream; 0 is none."`
+	Deadline    time.Duration `group:"Stop" help:"Limit of the whole run."`
+	KeepGoing   bool          `group:"Stop" help:"A failed turn does not end its conversation."`
+	Retries     int           `group:"Stop" help:"Send a failed request again up to this many times; every attempt is recorded."`
+	Resume      bool          `group:"Stop" help:"Continue the interrupted run whose journal stands next to the output."`
+
+	History          string   `group:"Requests" default:"live" enum:"live,recorded" help:"Answers that go back into the history: the server's (live) or the dataset's (recorded)."`
+	HistoryReasoning bool     `group:"Requests" help:"The server's reasoning goes back into the history too."`
+	OutputTokens     string   `group:"Requests" default:"dataset" help:"Tokens to ask for: dataset, a number, or none."`
+	IgnoreEOS        bool     `group:"Requests" name:"ignore-eos" help:"Ask for exactly that many, where the server can."`
+	MinTokens        int64    `group:"Requests" placeholder:"N" help:"Ask for at least this many, where the server can."`
+	Sampling         string   `group:"Requests" placeholder:"JSON" help:"Sampling parameters merged into each request, such as '{\"temperature\":0}'."`
+	ExtraBody        string   `group:"Requests" placeholder:"JSON" help:"Further fields merged into each request."`
+	Header           []string `group:"Requests" sep:"none" placeholder:"NAME:TEXT" help:"Request header (NAME: TEXT or NAME=TEXT), with {conversation}, {turn}, {request}, {run}, {instance} filled in. Repeatable. The text is in no file."`
+	BodyField        []string `group:"Requests" sep:"none" placeholder:"NAME=TEXT" help:"Field of the request's body, with the same places. Repeatable."`
+	EchoHeader       []string `group:"Requests" sep:"none" placeholder:"NAME" help:"Response header to send back with the conversation's next request. Repeatable."`
+	Cookies          bool     `group:"Requests" help:"Keep a cookie jar per conversation."`
+	APIKeyEnv        string   `group:"Requests" name:"api-key-env" default:"OPENAI_API_KEY" placeholder:"NAME" help:"Environment variable that holds the API key (${default})."`
+	APIKeyFile       string   `group:"Requests" name:"api-key-file" type:"path" placeholder:"FILE" help:"File that holds the API key."`
+	Salt             bool     `group:"Requests" help:"Put a text of this run's own before each conversation, so that no earlier run's cache helps."`
+	FlushCache       bool     `group:"Requests" help:"Have the server forget its prefix cache first, and look whether it did."`
+	SaveText         bool     `group:"Requests" help:"Keep the answers in a column."`
+
+	CAFile       string        `group:"Connection" name:"ca-file" type:"path" placeholder:"FILE" help:"Certificates to trust besides the system's."`
+	Insecure     bool          `group:"Connection" help:"Do not verify the server's certificate."`
+	HTTP2        bool          `group:"Connection" name:"http2" help:"Speak HTTP/2."`
+	Proxy        string        `group:"Connection" placeholder:"URL" help:"Go through this proxy."`
+	UnixSocket   string        `group:"Connection" type:"path" placeholder:"PATH" help:"Connect to this Unix socket instead of the URL's host."`
+	Preconnect   int           `group:"Connection" default:"0" help:"Connections to make before the load; 0 is as many as a closed loop needs, -1 is none."`
+	ReadyTimeout time.Duration `group:"Connection" default:"5m" help:"How long to wait for a server that is still loading."`
+	NoProbe      bool          `group:"Connection" help:"Do not try out beforehand which request parameters the server takes."`
+	UserClock    bool          `group:"Connection" help:"Do not use the kernel's time stamps."`
+
+	Scrape         []string      `group:"Telemetry" sep:"none" placeholder:"URL" help:"Metrics page to record (default: the server's /metrics if there; none for none). Repeatable."`
+	ScrapeInterval time.Duration `group:"Telemetry" default:"1s" help:"How often."`
+	Calibrate      bool          `group:"Telemetry" help:"Afterwards, measure what this client adds at this load, against the simulated server."`
+
+	Shard   string `group:"Schedule" placeholder:"I/N" help:"Replay every Nth conversation of the same schedule, from the Ith."`
+	StartAt string `group:"Schedule" placeholder:"TIME" help:"Start at this time (RFC 3339), with the other shards."`
+	Seed    uint64 `group:"Schedule" default:"0" help:"Seed of the schedule."`
+	DryRun  bool   `group:"Schedule" help:"Print the schedule and what it would ask for, and send nothing."`
+}
+
+// Help is shown below the flags.
+func (replayCommand) Help() string {
+	return `Examples:
+
+  parley replay chat.parquet --url http://127.0.0.1:8000 -o run.parquet --concurrency 64
+  parley replay chat.parquet --url http://127.0.0.1:8000 -o run.parquet --rate 5 --duration 10m
+  parley replay chat.parquet --url 'sim:?prefill=20000&itl=12ms&slots=64' -o run.parquet --concurrency 64
+  parley replay chat.parquet --url http://a:8000 --url http://b:8000 -o run.parquet \
+      --concurrency 64 --header 'X-Session-ID: {conversation}'
+
+Every planned turn becomes one row of the output. While the run goes on, the rows stand in
+OUTPUT.journal, which parley analyze reads too; a killed run loses at most its last second. The first
+Ctrl-C lets running turns finish, the second stops them, the third ends the program at once.`
+}
+
+// config gives the run's configuration. Simulated servers are not started yet.
+func (c *replayCommand) config() (replay.Config, error) {
+	var problems []error
+	cfg := replay.Config{
+		Dataset: c.Dataset, Output: c.Output, Resume: c.Resume, RunID: c.RunID, Label: c.Label,
+		URLs: c.URL, API: c.API, Model: c.Model,
+		Rate: c.Rate, Arrivals: c.Arrivals, WhenFull: c.WhenFull,
+		Think: c.Think, ThinkCap: c.ThinkCap, Ramp: c.Ramp, Stagger: c.Stagger, Warmup: c.Warmup,
+		Duration: c.Duration, Grace: orNone(c.Grace), Timeout: orNone(c.Timeout),
+		IdleTimeout: orNone(c.IdleTimeout), Deadline: c.Deadline, KeepGoing: c.KeepGoing, Retries: c.Retries,
+		History: c.History, HistoryReasoning: c.HistoryReasoning, OutputTokens: c.OutputTokens,
+		IgnoreEOS: c.IgnoreEOS, MinTokens: c.MinTokens, Sampling: c.Sampling, ExtraBody: c.ExtraBody,
+		Headers: headers(c.Header), BodyFields: c.BodyField, EchoHeaders: c.EchoHeader, Cookies: c.Cookies,
+		Salt: c.Salt, FlushCache: c.FlushCache, SaveText: c.SaveText,
+		CAFile: c.CAFile, Insecure: c.Insecure, HTTP2: c.HTTP2, Proxy: c.Proxy, UnixSocket: c.UnixSocket,
+		Preconnect: c.Preconnect, ReadyLimit: orNone(c.ReadyTimeout), NoProbe: c.NoProbe, UserClock: c.UserClock,
+		Scrape: c.Scrape, ScrapeInterval: c.ScrapeInterval,
+		Shard: c.Shard, Seed: c.Seed,
+	}
+	positive(&problems, "concurrency", c.Concurrency, &cfg.Concurrency)
+	positive(&problems, "max-conversations", c.MaxConversations, &cfg.MaxConversations)
+	positive(&problems, "max-in-flight", c.MaxInFlight, &cfg.MaxInFlight)
+	positive(&problems, "requests", c.Requests, &cfg.Requests)
+	positive(&problems, "loops", c.Loops, &cfg.Loops)
+	positive(&problems, "burstiness", c.Burstiness, &cfg.Burstiness)
+	positive(&problems, "speed", c.Speed, &cfg.Speed)
+	if c.StartAt != "" {
+		at, err := time.Parse(time.RFC3339Nano, c.StartAt)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--start-at: %q is no time such as 2026-01-02T15:04:05Z", c.StartAt))
+		}
+		cfg.StartAt = at
+	}
+	var err error
+	if cfg.APIKey, cfg.APIKeyEnv, err = c.key(); err != nil {
+		problems = append(problems, err)
+	}
+	return cfg, errors.Join(problems...)
+}
+
+// key gives the API key and where it came from. It is never an argument, which every user of a machine
+// can see.
+func (c *replayCommand) key() (key, source string, err error) {
+	if c.APIKeyFile != "" {
+		text, err := os.ReadFile(c.APIKeyFile)
+		if err != nil {
+			return "", "", fmt.Errorf("--api-key-file: %w", err)
+		}
+		return strings.TrimSpace(string(text)), "", nil
+	}
+	return os.Getenv(c.APIKeyEnv), c.APIKeyEnv, nil
+}
+
+// positive takes a number that was given over into the configuration, where 0 means that none was.
+func positive[N int | int64 | float64](problems *[]error, flag string, given, to *N) {
+	if given == nil {
+		return
+	}
+	if !(*given > 0) {
+		*problems = append(*problems, fmt.Errorf("--%s: %v: has to be positive", flag, *given))
+		return
+	}
+	*to = *given
+}
+
+// orNone maps a limit of 0, which on the command line means none.
+func orNone(d time.Duration) time.Duration {
+	if d == 0 {
+		return replay.None
+	}
+	return d
+}
+
+// headers takes both NAME: TEXT and NAME=TEXT.
+func headers(given []string) []string {
+	var list []string
+	for _, h := range given {
+		colon, equals := strings.Index(h, ":"), strings.Index(h, "=")
+		if equals >= 0 && (colon < 0 || equals < colon) {
+			h = h[:equals] + ":" + h[equals+1:]
+		}
+		list = append(list, h)
+	}
+	return list
+}
