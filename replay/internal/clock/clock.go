@@ -31,6 +31,7 @@ type Clock struct {
 
 	mu      sync.Mutex
 	first   int64
+	maxStep int64
 	maxDiff int64
 	steps   int64
 	samples int64
@@ -41,6 +42,7 @@ type Info struct {
 	OriginUnixNS  int64 // the run's origin on the wall clock, by the first sample
 	OffsetStartNS int64 // wall clock minus run time at the first sample
 	OffsetEndNS   int64 // and at the last
+	LargestStepNS int64 // largest change between two neighbouring samples
 	MaxDriftNS    int64 // largest distance of a sample from the first one
 	Steps         int64 // changes above StepBound between neighbouring samples
 	Samples       int64 // how many samples were taken
@@ -82,6 +84,7 @@ func (c *Clock) Resample() (changeNS int64, step bool) {
 	now := c.sample()
 	changeNS = now - c.offset.Swap(now)
 	c.samples++
+	c.maxStep = max(c.maxStep, changeNS, -changeNS)
 	c.maxDiff = max(c.maxDiff, now-c.first, c.first-now)
 	if step = changeNS > int64(StepBound) || changeNS < -int64(StepBound); step {
 		c.steps++
@@ -97,6 +100,7 @@ func (c *Clock) Info() Info {
 		OriginUnixNS:  c.first,
 		OffsetStartNS: c.first,
 		OffsetEndNS:   c.offset.Load(),
+		LargestStepNS: c.maxStep,
 		MaxDriftNS:    c.maxDiff,
 		Steps:         c.steps,
 		Samples:       c.samples,

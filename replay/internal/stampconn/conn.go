@@ -21,6 +21,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -112,11 +113,45 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if n > 0 {
 		c.note(stamp, stamp != 0)
 	}
-	if err != nil && err != io.EOF {
-		err = &net.OpError{Op: "read", Net: c.LocalAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
-	}
-	return n, err
+	return n, c.opError(err)
 }
+
+// Loop reads until f returns false, with less work than a loop around Read, and a buffer (a *[]byte of
+// buffers) is held only while there is data: a connection that waits has none. f gets each piece with its
+// stamp as LastStamp gives it; p is valid until f returns. Loop returns nil when f has returned false, else
+// the error that Read would have given (io.EOF at the end, os.ErrDeadlineExceeded at a deadline), after
+// which it may be called again. It allocates nothing but buffers. Like Read it is for one goroutine at a
+// time.
+func (c *Conn) Loop(buffers *sync.Pool, f func(p []byte, unixNS int64, kernel bool) (more bool)) error {
+	if c.sock != nil {
+		return c.opError(c.sock.loop(c, buffers, f))
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := c.Read(*buf)
+		if n > 0 && !f((*buf)[:n], c.stamp, c.kernel) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Conn) opError(err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	if inner, ok := err.(*net.OpError); ok {
+		err = inner.Err // net's own "raw-read"
+	}
+	return &net.OpError{Op: "read", Net: c.LocalAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+}
+
+// Alive tells whether an idle connection looks usable: not closed by the other side and, if quiet, with
+// nothing to read. Where it cannot be told the answer is true.
+func (c *Conn) Alive(quiet bool) bool { return c.sock == nil || c.sock.alive(quiet) }
 
 func (c *Conn) note(stamp int64, kernel bool) {
 	if c.reads.Add(1); !kernel {
