@@ -10,7 +10,9 @@ func third(verb string) string { return withS(verb) }
 
 func withS(w string) string {
 	switch {
-	case hasAnySuffix(w, "s", "x", "z", "ch", "sh"):
+	case w == "axis":
+		return "axes"
+	case hasAnySuffix(w, "s", "x", "z", "ch", "sh", "ero", "cho") || w == "potato" || w == "tomato" || w == "volcano":
 		return w + "es"
 	case endsInConsonantY(w):
 		return w[:len(w)-1] + "ies"

@@ -227,3 +227,37 @@ func (p *Prose) fill(dst []byte, d *draws, left int, word bool) []byte {
 	}
 	return dst
 }
+
+// Count gives the tokens of any text.
+func (p *Prose) Count(text string) int { return p.tok.Count(text) }
+
+// Wrapped gives a text of exactly n tokens that begins with before and ends with after, such as a JSON
+// object around a string. The words between are letters and spaces only, so that they need no escapes.
+func (p *Prose) Wrapped(r *rand.Rand, before, after string, n int) (string, error) {
+	seed := [2]uint64{r.Uint64(), r.Uint64()}
+	// How the ends join with the words shows only in the whole text, but is the same for any number of
+	// words: the second try is right, unless the tokenizer is of an unusual kind.
+	words := n - p.tok.Count(before+after)
+	for range 16 {
+		if words < 1 {
+			break
+		}
+		d := draws{r: rand.New(rand.NewPCG(seed[0], seed[1]))}
+		text := append(make([]byte, 0, words*6+len(before)+len(after)), before...)
+		text = append(text, d.unit(p.vocab.one).text[1:]...)
+		for left := words - 1; left > 0; {
+			u := d.unit(p.vocab.single)
+			if l := list(d.index(int(lists))); left > 8 {
+				u = d.unit(p.vocab.lower[l])
+			}
+			text = append(text, u.text...)
+			left -= u.tokens
+		}
+		got := p.tok.Count(string(append(text, after...)))
+		if got == n {
+			return string(append(text, after...)), nil
+		}
+		words += n - got
+	}
+	return "", fmt.Errorf("prose: no text of %d tokens around %q to be had", n, before+after)
+}

@@ -114,7 +114,7 @@ func TestBlockDependsOnItsKeysOnly(t *testing.T) {
 		}
 		return s
 	}
-	if block(7, 6) != block(7, 6) {
+	if first, second := block(7, 6), block(7, 6); first != second {
 		t.Fatal("the same block has two texts")
 	}
 	for key := range uint64(2000) {

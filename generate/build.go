@@ -1,0 +1,209 @@
+package generate
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+
+	"parley/generate/dist"
+	"parley/generate/prose"
+	"parley/schemas"
+)
+
+// builder turns plans into conversations. It is safe for concurrent use.
+type builder struct {
+	spec   *Spec
+	seed   uint64
+	prose  *prose.Prose
+	corpus *prose.Corpus // nil for the built-in prose
+	tools  *toolSet      // nil without tools
+
+	common string   // the common prefix, with a space in front
+	shared []string // the system message of each group
+}
+
+// newBuilder makes what all conversations share.
+func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose, corpus *prose.Corpus) (*builder, error) {
+	b := &builder{spec: s, seed: seed, prose: text, corpus: corpus}
+	var err error
+	if b.common, err = text.Part(dist.Stream(seed, "common prefix text"), p.common); err != nil {
+		return nil, fmt.Errorf("common prefix: %w", err)
+	}
+	for g, n := range p.groups {
+		r := dist.Stream(seed, "shared prefix text", uint64(g))
+		// The numbers of groups lie beyond those of conversations, so that no group begins like one.
+		part, err := text.Unique(r, seed, uint64(maxConversations)+uint64(g), n, false)
+		if err != nil {
+			return nil, fmt.Errorf("shared prefix of group %d: %w", g, err)
+		}
+		b.shared = append(b.shared, prose.Message(part))
+	}
+	if s.ToolUse != nil {
+		if b.tools, err = newToolSet(); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// passage gives texts of a conversation one after the other.
+type passage struct {
+	b     *builder
+	r     *rand.Rand
+	index uint64
+	tape  int64
+}
+
+// next gives a text of n tokens with a space in front. One that is to be unique begins with words that no
+// other conversation has there.
+func (p *passage) next(n int, unique bool) (string, error) {
+	b, at := p.b, p.tape
+	if b.corpus == nil {
+		if unique {
+			return b.prose.Unique(p.r, b.seed, p.index, n, false)
+		}
+		return b.prose.Part(p.r, n)
+	}
+	p.tape += b.corpus.Segments(n)
+	if unique {
+		return b.corpus.Unique(p.r, b.seed, p.index, at, n)
+	}
+	return b.corpus.Part(p.r, at, n)
+}
+
+// conversation makes the row of a plan.
+func (b *builder) conversation(pl *plan) (*schemas.Conversation, error) {
+	c := &schemas.Conversation{
+		ConversationID: fmt.Sprintf("conv-%06d", pl.index),
+		Messages:       make([]schemas.Message, 0, 2*len(pl.turns)+1),
+		Turns:          make([]schemas.Turn, 0, len(pl.turns)),
+		StartOffsetMS:  pl.start,
+		Tags:           b.tags(),
+	}
+	if name := pl.sharedName(); name != "" {
+		c.PrefixGroup = &name
+	}
+	if b.tools != nil {
+		c.Tools = &b.tools.definitions
+	}
+	if pl.shared > 0 {
+		c.Messages = append(c.Messages, message("system", b.shared[pl.group]))
+	}
+	text := &passage{b: b, r: dist.Stream(b.seed, "text", uint64(pl.index)), index: uint64(pl.index), tape: pl.tape}
+	prompt := 0
+	call := toolCall{}
+	for t := range pl.turns {
+		if err := b.question(c, pl, t, text, call); err != nil {
+			return nil, fmt.Errorf("conversation %d, turn %d: %w", pl.index, t, err)
+		}
+		b.turn(c, pl, t, &prompt)
+		last, err := b.answer(c, pl, t, text)
+		if err != nil {
+			return nil, fmt.Errorf("conversation %d, answer %d: %w", pl.index, t, err)
+		}
+		call = last
+	}
+	return c, nil
+}
+
+// question adds the message that a turn brings.
+func (b *builder) question(c *schemas.Conversation, pl *plan, t int, text *passage, call toolCall) error {
+	var parts []string
+	if t == 0 {
+		parts = append(parts, b.common)
+	}
+	own, err := text.next(ownTokens(pl, t), true)
+	if err != nil {
+		return err
+	}
+	// Where there is hardly a prefix of its own, the message itself makes the prompt unique.
+	body, err := text.next(pl.turns[t].tokens, t == 0 && pl.own < uniqueTokens)
+	if err != nil {
+		return err
+	}
+	content := prose.Message(append(parts, own, body)...)
+	if pl.turns[t].tool {
+		m := message("tool", content)
+		m.ToolCallID, m.Name = &call.id, &call.name
+		c.Messages = append(c.Messages, m)
+		return nil
+	}
+	c.Messages = append(c.Messages, message("user", content))
+	return nil
+}
+
+// uniqueTokens is the length from which on a prefix can be told from all others.
+const uniqueTokens = 16
+
+func ownTokens(pl *plan, t int) int {
+	if t == 0 {
+		return pl.own
+	}
+	return 0
+}
+
+// turn adds the figures of a request and counts its answer to the prompt of the next.
+func (b *builder) turn(c *schemas.Conversation, pl *plan, t int, prompt *int) {
+	fresh, cached := pl.turns[t].tokens, *prompt
+	if t == 0 {
+		// A system message is new in the first turn like the rest of its prompt.
+		fresh, cached = pl.shared+pl.firstTokens(), pl.cached
+	}
+	*prompt += fresh
+	row := schemas.Turn{
+		MessageIndex:         int64(len(c.Messages)),
+		NewTokens:            int64p(fresh),
+		PromptTokens:         int64p(*prompt),
+		OutputTokens:         int64p(pl.turns[t].output),
+		ExpectedCachedTokens: int64p(cached),
+	}
+	if t > 0 && (b.spec.ThinkTime.Given() || pl.turns[t].tool) {
+		think := pl.turns[t].think
+		row.ThinkTimeMS = &think
+	}
+	*prompt += pl.turns[t].output
+	c.Turns = append(c.Turns, row)
+}
+
+// answer adds the assistant's message: a tool call where the next turn brings its result.
+func (b *builder) answer(c *schemas.Conversation, pl *plan, t int, text *passage) (toolCall, error) {
+	n := pl.turns[t].output
+	if t+1 < len(pl.turns) && pl.turns[t+1].tool {
+		r := dist.Stream(b.seed, "tool call", uint64(pl.index), uint64(t))
+		call, m, err := b.tools.call(b.prose, r, n)
+		if err != nil {
+			return toolCall{}, err
+		}
+		c.Messages = append(c.Messages, m)
+		return call, nil
+	}
+	part, err := text.next(n, false)
+	if err != nil {
+		return toolCall{}, err
+	}
+	c.Messages = append(c.Messages, message("assistant", prose.Message(part)))
+	return toolCall{}, nil
+}
+
+func (b *builder) tags() map[string]string {
+	tags := maps.Clone(b.spec.Tags)
+	if tags == nil {
+		tags = make(map[string]string, 1)
+	}
+	if _, ok := tags["source"]; !ok {
+		tags["source"] = "synthetic"
+		if b.spec.Preset != "" {
+			tags["source"] = b.spec.Preset
+		}
+	}
+	return tags
+}
+
+func message(role, content string) schemas.Message {
+	return schemas.Message{Role: role, Content: &content}
+}
+
+func int64p(n int) *int64 {
+	v := int64(n)
+	return &v
+}

@@ -1,0 +1,119 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"parley/generate/tokenizer"
+	"parley/schemas"
+)
+
+// Options says what dataset to make and where.
+type Options struct {
+	Output string // the file to write
+	Force  bool   // overwrite it if it is there
+
+	Spec *Spec // what to make; nil for an import
+	// Import is a file to read instead; "-" is Stdin.
+	Import string
+	Format string // of the imported file; "" or "auto": told by its content
+	// Jitter spreads arrivals of an imported trace that come in bunches over this many milliseconds.
+	JitterMS float64
+	Stdin    io.Reader
+
+	Conversations int    // how many; 0: as the specification or the source has
+	Seed          uint64 // of everything that is random
+	Tokenizer     string // name or file; "": tokenizer.Default
+	Filter        Filter
+	Workers       int // goroutines; 0: one per core
+	Shard, Shards int // write conversations Shard, Shard+Shards, ... of the dataset; 0 of 0: all
+}
+
+// Validate tells every problem at once, those of the specification included, without doing any work.
+func (o *Options) Validate() error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if o.Output == "" {
+		bad("--output: missing: name the file to write, such as -o chat.parquet")
+	} else if err := schemas.CheckOutput(o.Output, o.Force); err != nil {
+		bad("--output: %w", err)
+	}
+	switch {
+	case o.Spec == nil && o.Import == "":
+		bad("nothing to generate: give --preset, --config or --from")
+	case o.Spec != nil && o.Import != "":
+		bad("--from: an import takes no --preset or --config")
+	case o.Spec != nil:
+		problems = append(problems, o.Spec.Validate())
+		if o.Conversations == 0 && o.Spec.NumConversations == 0 {
+			bad("num_conversations: missing: say how many in the config, or with --conversations")
+		}
+	case o.Import != "-" && o.Import == o.Output:
+		bad("--output: %s is the file to import: choose another name", o.Output)
+	}
+	if o.Conversations < 0 || o.Conversations > maxConversations {
+		bad("--conversations: %d must be from 1 to %d", o.Conversations, maxConversations)
+	}
+	if o.Workers < 0 {
+		bad("--workers: %d must not be negative", o.Workers)
+	}
+	if o.Shards < 0 || o.Shard < 0 || o.Shard > 0 && o.Shard >= o.Shards {
+		bad("--shard: %d/%d: parts are numbered from 0, as in 0/4, 1/4, 2/4, 3/4", o.Shard, o.Shards)
+	}
+	problems = append(problems, o.Filter.Validate())
+	return errors.Join(problems...)
+}
+
+func (o *Options) workers() int {
+	if o.Workers > 0 {
+		return o.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+func (o *Options) tokenizer() (*tokenizer.Tokenizer, error) {
+	name := o.Tokenizer
+	if name == "" {
+		name = tokenizer.Default
+	}
+	t, err := tokenizer.Load(name)
+	if err != nil {
+		return nil, fmt.Errorf("--tokenizer: %w", err)
+	}
+	return t, nil
+}
+
+// mine says whether the conversation at this place of the dataset belongs to the part to be written.
+func (o *Options) mine(place int64) bool {
+	return o.Shards <= 1 || place%int64(o.Shards) == int64(o.Shard)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Conversations int64 // written
+	Total         int64 // to be written; 0 where the source does not say
+	Tokens        int64 // of the messages written
+	Elapsed       time.Duration
+}
+
+// Report is what a run has written.
+type Report struct {
+	Output        string           `json:"output"`
+	Conversations int64            `json:"conversations"`
+	Turns         int64            `json:"turns"`
+	Messages      int64            `json:"messages"`
+	Tokens        int64            `json:"tokens"`     // of all messages
+	TextBytes     int64            `json:"text_bytes"` // of all messages
+	FileBytes     int64            `json:"file_bytes"`
+	ContentHash   string           `json:"content_hash"`
+	Tokenizer     string           `json:"tokenizer"`
+	Format        string           `json:"format,omitempty"`  // of the imported file
+	Read          int64            `json:"read,omitempty"`    // records of the imported file
+	Skipped       map[string]int64 `json:"skipped,omitempty"` // records and conversations left out, by reason
+	Examples      []string         `json:"examples,omitempty"`
+	Notes         []string         `json:"notes,omitempty"`
+	Elapsed       time.Duration    `json:"elapsed_ns"`
+}

@@ -1,0 +1,101 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+)
+
+// ordered runs work over the items of in on several goroutines and hands the results to out in the order
+// of the items, on the caller's goroutine. At most a few items per worker are under way at a time, so
+// memory does not grow with their number. The first error, of in, work, out or the context, ends it.
+//
+// When it returns, no work and no out is running any more. If it was cut short, in may still be waiting for
+// its own input (a pipe that nobody writes to); it stops at its next item.
+func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, error], work func(In) (Out, error), out func(Out) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	type result struct {
+		out Out
+		err error
+	}
+	type job struct {
+		in   In
+		done chan result // of capacity 1, so that no worker waits for out
+	}
+	jobs := make(chan job)
+	queue := make(chan job, 3*workers)
+
+	go func() { // the only sender of both channels
+		defer close(queue)
+		defer close(jobs)
+		for item, err := range in {
+			j := job{item, make(chan result, 1)}
+			if err != nil {
+				j.done <- result{err: err}
+			}
+			select {
+			case queue <- j:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+			select {
+			case jobs <- j:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range workers {
+		wg.Go(func() {
+			for {
+				select {
+				case j, ok := <-jobs:
+					if !ok {
+						return
+					}
+					o, err := work(j.in)
+					j.done <- result{o, err}
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	for {
+		var j job
+		select {
+		case next, ok := <-queue:
+			if !ok {
+				return context.Cause(ctx)
+			}
+			j = next
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		select {
+		case r := <-j.done:
+			err := r.err
+			if err == nil {
+				err = out(r.out)
+			}
+			if err != nil {
+				cancel(errStopped)
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// errStopped ends the workers after an error that has been returned already.
+var errStopped = errors.New("stopped")

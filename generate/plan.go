@@ -1,0 +1,222 @@
+package generate
+
+import (
+	"fmt"
+	"iter"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"parley/generate/dist"
+)
+
+// plan is everything about a synthetic conversation but its words.
+type plan struct {
+	index  int64 // number of the draw: what its random streams depend on
+	kept   int64 // number among those that pass the filters: its place in the dataset
+	group  int   // of the shared prefix; -1 without one
+	shared int   // tokens of the system message
+	common int   // tokens of the common prefix
+	own    int   // tokens of the conversation's own prefix
+	turns  []turnPlan
+	start  *float64 // ms
+	cached int      // tokens of the first prompt that an earlier conversation has sent
+	tape   int64    // first segment of the corpus
+}
+
+// turnPlan is one request: what is new in it, and its answer.
+type turnPlan struct {
+	tokens int     // of the user's message or the tool's result
+	output int     // of the answer
+	think  float64 // ms before it
+	tool   bool    // brings a tool's result: the answer before it calls the tool
+}
+
+// firstTokens are the tokens of the first user message.
+func (p *plan) firstTokens() int { return p.common + p.own + p.turns[0].tokens }
+
+// planner draws plans in order. It is cheap: some draws per turn, no text.
+type planner struct {
+	spec    *Spec
+	seed    uint64
+	filter  Filter
+	corpus  interface{ Segments(int) int64 } // nil for the built-in prose
+	common  int
+	groups  []int // tokens of each group's prefix
+	seen    map[int]bool // groups of the conversations so far; -1 for those without a system message
+	gaps    func() float64 // ms
+	start   float64
+	tape    int64
+	skipped skips
+}
+
+func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
+	p := &planner{spec: s, seed: seed, filter: filter, seen: map[int]bool{}, skipped: skips{}}
+	if s.PromptInput.CommonPrefix.Given() {
+		p.common = bounded(s.PromptInput.CommonPrefix.Int(dist.Stream(seed, "common prefix tokens")), 0)
+	}
+	if sp := s.SharedPrefix; sp != nil {
+		for g := range max(1, sp.Groups) {
+			p.groups = append(p.groups, bounded(sp.NumTokens.Int(dist.Stream(seed, "shared prefix tokens", uint64(g))), 0))
+		}
+	}
+	if a := s.Arrivals; a != nil {
+		shape := a.Burstiness
+		if shape == 0 {
+			shape = 1
+		}
+		// A gamma distribution of shape k and rate b has the mean k/b.
+		gamma := distuv.Gamma{Alpha: shape, Beta: shape * a.Rate, Src: dist.Stream(seed, "arrivals")}
+		p.gaps = func() float64 { return gamma.Rand() * 1000 }
+	}
+	return p
+}
+
+func bounded(n, least int) int { return min(max(n, least), maxMessageTokens) }
+
+// maxDraws bounds how many conversations are drawn for each that passes the filters.
+const maxDraws = 10_000
+
+// plans draws until n conversations have passed the filters. An error ends the sequence.
+func (p *planner) plans(n int) iter.Seq2[*plan, error] {
+	return func(yield func(*plan, error) bool) {
+		kept, sinceKept := int64(0), 0
+		for index := int64(0); kept < int64(n); index++ {
+			pl := p.draw(index)
+			if why := p.filter.refuses(len(pl.turns), pl.longestPrompt()); why != "" {
+				p.skipped[why]++
+				if sinceKept++; sinceKept > maxDraws {
+					yield(nil, fmt.Errorf("of the last %d conversations drawn none passed the filters (%s): loosen --min-turns, --max-turns or --max-prompt-tokens, or change the config", sinceKept, why))
+					return
+				}
+				continue
+			}
+			sinceKept = 0
+			p.place(pl, kept)
+			kept++
+			if !yield(pl, nil) {
+				return
+			}
+		}
+	}
+}
+
+// draw makes a plan of what depends on the number alone.
+func (p *planner) draw(index int64) *plan {
+	s, i := p.spec, uint64(index)
+	pl := &plan{index: index, group: -1, common: p.common}
+	if len(p.groups) > 0 {
+		pl.group = dist.Stream(p.seed, "group", i).IntN(len(p.groups))
+		pl.shared = p.groups[pl.group]
+	}
+	if s.PromptInput.Prefix.Given() {
+		pl.own = bounded(s.PromptInput.Prefix.Int(dist.Stream(p.seed, "prefix tokens", i)), 0)
+	}
+	requests := p.requests(i)
+	input, output := dist.Stream(p.seed, "input tokens", i), dist.Stream(p.seed, "output tokens", i)
+	think, tool := dist.Stream(p.seed, "think time", i), dist.Stream(p.seed, "tool use", i)
+	prompt := pl.shared + pl.common + pl.own
+	for t := range requests {
+		var tp turnPlan
+		if s.ToolUse != nil {
+			// Both numbers are drawn for each turn, so that the share does not shift what follows.
+			tp.tool = tool.Float64() < s.ToolUse.Share && t > 0
+		}
+		tokens, gap := s.PromptInput.NumTokens, s.ThinkTime
+		switch {
+		case t == 0 && s.PromptInput.FirstNumTokens.Given():
+			tokens = s.PromptInput.FirstNumTokens
+		case tp.tool && s.ToolUse.NumTokens.Given():
+			tokens = s.ToolUse.NumTokens
+		}
+		if tp.tool && s.ToolUse.ThinkTime.Given() {
+			gap = s.ToolUse.ThinkTime
+		}
+		tp.tokens = bounded(tokens.Int(input), 1)
+		tp.output = bounded(s.PromptOutput.NumTokens.Int(output), 1)
+		if t > 0 && gap.Given() {
+			tp.think = max(0, gap.Float(think)*1000)
+		}
+		prompt += tp.tokens
+		if s.MaxPrompt > 0 && prompt > s.MaxPrompt && t > 0 {
+			break
+		}
+		prompt += tp.output
+		pl.turns = append(pl.turns, tp)
+	}
+	p.fitToolCalls(pl)
+	return pl
+}
+
+// requests draws how many answers a conversation has. With vLLM's num_turns, messages of both roles, it is
+// at least one question and answer, and every question has its answer.
+func (p *planner) requests(index uint64) int {
+	r := dist.Stream(p.seed, "turns", index)
+	if d := p.spec.PromptInput.NumRequests; d.Given() {
+		return min(max(d.Int(r), 1), maxRequests)
+	}
+	messages := max(p.spec.PromptInput.NumTurns.Int(r), 2)
+	return min((messages+1)/2, maxRequests)
+}
+
+// fitToolCalls lifts answers that call a tool to the least that a call takes.
+func (p *planner) fitToolCalls(pl *plan) {
+	for t := 1; t < len(pl.turns); t++ {
+		if pl.turns[t].tool {
+			pl.turns[t-1].output = max(pl.turns[t-1].output, minToolCall)
+		}
+	}
+}
+
+// place gives a plan what depends on those before it.
+func (p *planner) place(pl *plan, kept int64) {
+	pl.kept = kept
+	// Prompts begin with the system message of the group, or where there is none with the common prefix.
+	lead := -1
+	if pl.shared > 0 {
+		lead = pl.group
+	}
+	if p.seen[lead] {
+		pl.cached = pl.shared + pl.common
+	}
+	p.seen[lead] = true
+	if p.gaps != nil {
+		p.start += p.gaps()
+		at := p.start
+		pl.start = &at
+	}
+	if p.corpus != nil {
+		pl.tape = p.tape
+		for _, n := range pl.passages() {
+			p.tape += p.corpus.Segments(n)
+		}
+	}
+}
+
+// passages lists the lengths of the texts that the conversation takes from the corpus, in order.
+func (p *plan) passages() []int {
+	out := []int{p.own}
+	for _, t := range p.turns {
+		out = append(out, t.tokens, t.output)
+	}
+	return out
+}
+
+// longestPrompt gives the tokens of the last request.
+func (p *plan) longestPrompt() int {
+	n := p.shared + p.common + p.own
+	for _, t := range p.turns {
+		n += t.tokens + t.output
+	}
+	return n - p.turns[len(p.turns)-1].output
+}
+
+// sharedName is the value of the column prefix_group: "" if the conversation shares nothing.
+func (p *plan) sharedName() string {
+	switch {
+	case p.group >= 0 && p.shared > 0:
+		return fmt.Sprintf("group-%d", p.group)
+	case p.common > 0:
+		return "common"
+	}
+	return ""
+}
