@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 
 	"parley/schemas"
 )
@@ -9,21 +10,288 @@ import (
 // A History is the conversation so far, as the API wants it sent. Each message is encoded once, when it
 // is appended; a request's body is the bytes so far and a short tail, however long the history is. It
 // belongs to one goroutine.
+//
+// The completions API has no messages. Its prompt is the messages' texts joined by one empty line, in
+// order, with no names of roles before them and nothing after the last: such a server applies no
+// template, and labels would be tokens that the dataset does not count. Tool calls and tools have no
+// place in it.
 type History struct {
 	api  *API
 	opts HistoryOptions
 	n    int
+
+	buf     []byte // the body's beginning, up to the end of the last message
+	system  []byte // Anthropic's top-level system, as the inside of a JSON list of text blocks
+	tools   []byte // in the API's form
+	body    []member
+	open    bool // Anthropic: the last message is a list of tool results that may grow
+	ids     map[string]string
+	tail    []byte
+	members []member
+	options []member
+	segs    [2][]byte
+}
+
+// member is one member of a JSON object.
+type member struct {
+	name string
+	raw  []byte
 }
 
 // NewHistory begins a conversation. The error names what is wrong with the tools or the body.
 func (a *API) NewHistory(o HistoryOptions) (*History, error) {
-	return &History{api: a, opts: o}, nil
+	h := &History{api: a, opts: o}
+	var problems []error
+	if o.Tools != "" {
+		tools, err := convertTools(a.Kind, o.Tools)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("tools: %w", err))
+		}
+		h.tools = tools
+	}
+	if o.Body != "" {
+		members, err := parseObject([]byte(o.Body))
+		if err != nil {
+			problems = append(problems, fmt.Errorf("body: %w", err))
+		}
+		for _, m := range members {
+			if !ours(m.name) {
+				h.body = append(h.body, m)
+			}
+		}
+	}
+	switch a.Kind {
+	case Completions:
+		h.buf = append(h.buf, `{"prompt":"`...)
+	case Responses:
+		h.buf = append(h.buf, `{"input":[`...)
+	default:
+		h.buf = append(h.buf, `{"messages":[`...)
+	}
+	return h, errors.Join(problems...)
 }
 
-// Append adds a message of the dataset.
+// ours says whether a member of a request's body is decided by parley and by nobody else.
+func ours(name string) bool {
+	switch name {
+	case "messages", "input", "prompt", "stream", "stream_options", "n":
+		return true
+	}
+	return false
+}
+
+// CheckExtra checks a value for Params.Extra: a JSON object that leaves alone what parley decides.
+func CheckExtra(raw []byte) error {
+	members, err := parseObject(raw)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, m := range members {
+		if ours(m.name) && m.name != "stream_options" {
+			problems = append(problems, fmt.Errorf("it must not set %q, which parley fills itself", m.name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// parseObject gives the members of a JSON object; of those that come twice the last.
+func parseObject(raw []byte) ([]member, error) {
+	var w walker
+	if !w.validJSON(raw) {
+		return nil, errors.New("not JSON: " + excerpt(raw))
+	}
+	w.start(raw)
+	if !w.object() {
+		return nil, errors.New("not a JSON object: " + excerpt(raw))
+	}
+	var members []member
+	for w.member() {
+		name := string(w.key)
+		w.peek()
+		members = set(members, name, w.skip())
+	}
+	return members, nil
+}
+
+// set puts a member into a list, in the place of one with its name.
+func set(members []member, name string, raw []byte) []member {
+	for i := range members {
+		if members[i].name == name {
+			members[i].raw = raw
+			return members
+		}
+	}
+	return append(members, member{name, raw})
+}
+
+func remove(members []member, name string) []member {
+	for i := range members {
+		if members[i].name == name {
+			return append(members[:i], members[i+1:]...)
+		}
+	}
+	return members
+}
+
+// Messages gives the number of messages so far.
+func (h *History) Messages() int { return h.n }
+
+// Size gives the bytes that the messages so far take in a request's body.
+func (h *History) Size() int { return len(h.buf) + len(h.system) }
+
+// Append adds a message of the dataset. After an error the history is as it was.
 func (h *History) Append(m schemas.Message) error {
+	if id := m.ToolCallID; id != nil {
+		if live, ok := h.ids[*id]; ok {
+			m.ToolCallID = &live
+		}
+	}
+	return h.append(&m, "", "")
+}
+
+// append encodes one message. reasoning and signature are those of a live answer. The encoders below it
+// convert before they write, so that an error leaves nothing behind but bytes at the end of buf.
+func (h *History) append(m *schemas.Message, reasoning, signature string) error {
+	if err := checkMessage(m); err != nil {
+		return fmt.Errorf("message %d (%s): %w", h.n, m.Role, err)
+	}
+	salt := ""
+	if h.n == 0 {
+		salt = h.opts.Salt
+	}
+	if !h.opts.KeepReasoning {
+		reasoning, signature = "", ""
+	}
+	before := len(h.buf)
+	var err error
+	switch h.api.Kind {
+	case Completions:
+		err = h.appendPrompt(m, salt)
+	case Responses:
+		err = h.appendItem(m, salt, reasoning)
+	case Anthropic:
+		err = h.appendAnthropic(m, salt, reasoning, signature)
+	case Ollama:
+		err = h.appendOllama(m, salt, reasoning)
+	default:
+		err = h.appendChat(m, salt, reasoning)
+	}
+	if err != nil {
+		h.buf = h.buf[:before]
+		return fmt.Errorf("message %d (%s): %w", h.n, m.Role, err)
+	}
 	h.n++
-	return errors.ErrUnsupported
+	return nil
+}
+
+// checkMessage checks the JSON columns of a message, which go into the body as they are.
+func checkMessage(m *schemas.Message) error {
+	var w walker
+	for _, c := range []struct {
+		name string
+		raw  *string
+	}{{"content_parts", m.Parts}, {"tool_calls", m.ToolCalls}} {
+		if c.raw == nil {
+			continue
+		}
+		if w.start([]byte(*c.raw)); w.peek() != '[' || !w.validJSON([]byte(*c.raw)) {
+			return fmt.Errorf("%s is not a JSON array: %s", c.name, excerpt([]byte(*c.raw)))
+		}
+	}
+	if m.Role == "" {
+		return errors.New("no role")
+	}
+	return nil
+}
+
+// comma separates list elements.
+func (h *History) comma() {
+	if c := h.buf[len(h.buf)-1]; c != '[' {
+		h.buf = append(h.buf, ',')
+	}
+}
+
+func (h *History) add(s string)    { h.buf = append(h.buf, s...) }
+func (h *History) quote(s string)  { h.buf = appendQuoted(h.buf, s) }
+func (h *History) escape(s string) { h.buf = appendEscaped(h.buf, s) }
+
+// quoteSalted writes salt and s as one JSON string.
+func (h *History) quoteSalted(salt, s string) {
+	h.add(`"`)
+	h.escape(salt)
+	h.escape(s)
+	h.add(`"`)
+}
+
+// appendChat writes a message as OpenAI's chat completions take it.
+func (h *History) appendChat(m *schemas.Message, salt, reasoning string) error {
+	h.comma()
+	h.add(`{"role":`)
+	h.quote(m.Role)
+	h.add(`,"content":`)
+	switch {
+	case m.Parts != nil:
+		h.saltedParts(*m.Parts, salt, "text")
+	case m.Content != nil || salt != "":
+		h.quoteSalted(salt, str(m.Content))
+	default:
+		h.add("null")
+	}
+	// The name that vLLM, SGLang and DeepSeek read back.
+	h.optional("reasoning_content", reasoning)
+	h.optional("name", str(m.Name))
+	h.optional("tool_call_id", str(m.ToolCallID))
+	if m.ToolCalls != nil {
+		h.add(`,"tool_calls":`)
+		h.add(*m.ToolCalls)
+	}
+	h.add("}")
+	return nil
+}
+
+// optional writes a string member unless the string is empty.
+func (h *History) optional(name, value string) {
+	if value != "" {
+		h.add(`,"` + name + `":`)
+		h.quote(value)
+	}
+}
+
+// saltedParts writes a list of content parts, with the salt as a part of its own before them.
+func (h *History) saltedParts(parts, salt, kind string) {
+	if salt == "" {
+		h.add(parts)
+		return
+	}
+	h.add(`[{"type":"` + kind + `","text":`)
+	h.quote(salt)
+	h.add("}")
+	rest := parts[1:] // without the bracket; checkMessage has seen to white space
+	for len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\n' || rest[0] == '\t' || rest[0] == '\r') {
+		rest = rest[1:]
+	}
+	if rest != "]" {
+		h.add(",")
+	}
+	h.add(rest)
+}
+
+// appendPrompt writes a message into the prompt of completions.
+func (h *History) appendPrompt(m *schemas.Message, salt string) error {
+	if h.n > 0 {
+		h.escape("\n\n")
+	}
+	h.escape(salt)
+	h.escape(str(m.Content))
+	return nil
+}
+
+func str(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // AppendAnswer adds the server's own answer. recorded is the assistant message that the dataset has in
@@ -34,15 +302,42 @@ func (h *History) Append(m schemas.Message) error {
 // answer without text and without calls is replaced by the recorded message. live says whether the
 // server's answer went in.
 func (h *History) AppendAnswer(a Answer, recorded *schemas.Message) (live bool, err error) {
-	h.n++
-	return true, errors.ErrUnsupported
-}
-
-// Messages gives the number of messages so far.
-func (h *History) Messages() int { return h.n }
-
-// Body gives the body of a request with all messages so far, in segments to be written one after the
-// other. They are valid until the next call of a method of the history.
-func (h *History) Body(p *Params) ([][]byte, error) {
-	return nil, errors.ErrUnsupported
+	m := a.Message
+	m.Role = "assistant"
+	if recorded != nil {
+		given, err := readCalls(m.ToolCalls)
+		if err != nil {
+			return false, fmt.Errorf("the answer's tool calls: %w", err)
+		}
+		wanted, err := readCalls(recorded.ToolCalls)
+		if err != nil {
+			return false, fmt.Errorf("message %d (%s): tool_calls: %w", h.n, recorded.Role, err)
+		}
+		switch {
+		case len(wanted) > 0 && len(given) != len(wanted):
+			return false, h.Append(*recorded)
+		case len(wanted) == 0:
+			m.ToolCalls = nil
+		default:
+			for i := range given {
+				if given[i].id == "" {
+					given[i].id = wanted[i].id // Ollama gives none
+				} else if wanted[i].id != "" && wanted[i].id != given[i].id {
+					if h.ids == nil {
+						h.ids = make(map[string]string)
+					}
+					h.ids[wanted[i].id] = given[i].id
+				}
+			}
+			calls := writeCalls(given)
+			m.ToolCalls = &calls
+		}
+		if m.ToolCalls == nil && str(m.Content) == "" {
+			return false, h.Append(*recorded)
+		}
+	}
+	if m.Content == nil && m.ToolCalls == nil {
+		m.Content = new(string)
+	}
+	return true, h.append(&m, a.Reasoning, a.Signature)
 }

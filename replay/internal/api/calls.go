@@ -1,0 +1,157 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+)
+
+// toolCall is one tool call of a message in OpenAI's form.
+type toolCall struct {
+	id, name string
+	args     string // JSON text, as the model wrote it
+}
+
+// readCalls reads a tool_calls column.
+func readCalls(raw *string) ([]toolCall, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	var w walker
+	if !w.validJSON([]byte(*raw)) {
+		return nil, errors.New("not JSON: " + excerpt([]byte(*raw)))
+	}
+	var calls []toolCall
+	text := func(to *string) {
+		if raw, ok := w.str(); ok {
+			*to = string(appendUnescaped(nil, raw))
+		}
+	}
+	w.start([]byte(*raw))
+	for ok := w.array(); ok && w.element(); {
+		var c toolCall
+		for ok := w.object(); ok && w.member(); {
+			switch string(w.key) {
+			case "id":
+				text(&c.id)
+			case "function":
+				for ok := w.object(); ok && w.member(); {
+					switch string(w.key) {
+					case "name":
+						text(&c.name)
+					case "arguments":
+						if w.peek() == '"' {
+							text(&c.args)
+						} else {
+							c.args = string(w.skip())
+						}
+					default:
+						w.skip()
+					}
+				}
+			default:
+				w.skip()
+			}
+		}
+		calls = append(calls, c)
+	}
+	return calls, nil
+}
+
+// writeCalls is the reverse of readCalls.
+func writeCalls(calls []toolCall) string {
+	out := []byte{'['}
+	for i, c := range calls {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendQuoted(append(out, `{"id":`...), c.id)
+		out = appendQuoted(append(out, `,"type":"function","function":{"name":`...), c.name)
+		out = appendQuoted(append(out, `,"arguments":`...), c.args)
+		out = append(out, "}}"...)
+	}
+	return string(append(out, ']'))
+}
+
+// object gives the arguments as a JSON object, for the APIs that want one. What a model wrote that is
+// none is kept as the text of one member.
+func (c *toolCall) object() string {
+	if c.args == "" {
+		return "{}"
+	}
+	var w walker
+	if w.start([]byte(c.args)); w.peek() == '{' && w.validJSON([]byte(c.args)) {
+		return c.args
+	}
+	return string(append(appendQuoted([]byte(`{"arguments":`), c.args), '}'))
+}
+
+// convertTools gives tool definitions in OpenAI's chat form as the API wants them. Definitions that are
+// in another form already are left as they are.
+func convertTools(kind Kind, tools string) ([]byte, error) {
+	raw := []byte(tools)
+	var w walker
+	if !w.validJSON(raw) {
+		return nil, errors.New("not JSON: " + excerpt(raw))
+	}
+	w.start(raw)
+	if w.peek() != '[' {
+		return nil, errors.New("not a JSON array: " + excerpt(raw))
+	}
+	if kind != Anthropic && kind != Responses {
+		return raw, nil
+	}
+	out := []byte{'['}
+	w.array()
+	for n := 0; w.element(); n++ {
+		w.peek()
+		tool := w.skip()
+		members, err := parseObject(tool)
+		if err != nil {
+			return nil, fmt.Errorf("tool %d: %w", n, err)
+		}
+		if n > 0 {
+			out = append(out, ',')
+		}
+		var function []member
+		for _, m := range members {
+			if m.name == "function" {
+				if function, err = parseObject(m.raw); err != nil {
+					return nil, fmt.Errorf("tool %d: function: %w", n, err)
+				}
+			}
+		}
+		if function == nil {
+			out = append(out, tool...)
+			continue
+		}
+		object := []member{}
+		if kind == Responses {
+			object = append(object, member{"type", []byte(`"function"`)})
+		} else if !has(function, "parameters") {
+			object = append(object, member{"input_schema", []byte(`{"type":"object","properties":{}}`)})
+		}
+		for _, m := range function {
+			switch {
+			case kind == Anthropic && m.name == "parameters":
+				m.name = "input_schema"
+			case kind == Anthropic && m.name == "strict":
+				continue
+			}
+			object = append(object, m)
+		}
+		out = appendObject(out, object)
+	}
+	return append(out, ']'), nil
+}
+
+// appendObject writes a JSON object.
+func appendObject(dst []byte, members []member) []byte {
+	dst = append(dst, '{')
+	for i, m := range members {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(appendQuoted(dst, m.name), ':'), m.raw...)
+	}
+	return append(dst, '}')
+}
