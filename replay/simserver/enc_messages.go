@@ -10,11 +10,18 @@ type messagesEncoder struct {
 
 func (e *messagesEncoder) contentType() string { return streamType }
 
-// appendClaudeUsage appends the input's counts: input_tokens is without what came from or goes into the cache.
+// appendClaudeUsage appends the input's counts: input_tokens is without what came from the cache or goes
+// into it, which is all whole blocks.
 func appendClaudeUsage(b []byte, a *answer, output int) []byte {
+	created := 0
+	if a.cfg.CacheBlocks > 0 && a.cfg.BlockSize > 0 {
+		created = a.prompt/a.cfg.BlockSize*a.cfg.BlockSize - a.cached
+	}
 	b = append(b, `"usage":{"input_tokens":`...)
-	b = strconv.AppendInt(b, int64(a.prompt-a.cached), 10)
-	b = append(b, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
+	b = strconv.AppendInt(b, int64(a.prompt-a.cached-created), 10)
+	b = append(b, `,"cache_creation_input_tokens":`...)
+	b = strconv.AppendInt(b, int64(created), 10)
+	b = append(b, `,"cache_read_input_tokens":`...)
 	b = strconv.AppendInt(b, int64(a.cached), 10)
 	b = append(b, `,"output_tokens":`...)
 	b = strconv.AppendInt(b, int64(output), 10)

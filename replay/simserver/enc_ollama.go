@@ -26,8 +26,8 @@ func (e *ollamaEncoder) delta(b []byte, a *answer, p part, text string, _ bool) 
 	case partReasoning:
 		b = appendJSONString(append(b, `"","thinking":`...), text)
 	case partTool:
-		// Ollama sends a call whole; its arguments are an object.
-		b = append(b, `"","tool_calls":[{"function":{"name":"`+a.toolName+`","arguments":{"query":"`+a.tag+`"}}}]`...)
+		// Ollama sends a call whole; its arguments are an object. stream puts its tokens into one chunk.
+		b = append(b, `"","tool_calls":[{"function":{"name":"`+a.toolName+`","arguments":`+text+`}}]`...)
 	default:
 		b = appendJSONString(b, text)
 	}
@@ -70,7 +70,7 @@ func (e *ollamaEncoder) failure(b []byte, _ *answer) ([]byte, bool) {
 func (e *ollamaEncoder) body(b []byte, a *answer, reasoning, text string) []byte {
 	b = e.start(b, a)
 	if a.tool {
-		b = append(b, `"","tool_calls":[{"function":{"name":"`+a.toolName+`","arguments":{"query":"`+a.tag+`"}}}]`...)
+		b = append(b, `"","tool_calls":[{"function":{"name":"`+a.toolName+`","arguments":`+text+`}}]`...)
 	} else {
 		b = appendJSONString(b, text)
 	}

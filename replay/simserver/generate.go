@@ -91,6 +91,9 @@ func (j *job) stream(b []byte) {
 	for i := 0; i < a.tokens; {
 		n := min(cfg.ChunkTokens, a.tokens-i)
 		p := a.partAt(i)
+		if p == partTool && j.x == ollamaChat {
+			n = a.tokens - i
+		}
 		for k := 1; k < n; k++ { // a chunk is of one kind
 			if a.partAt(i+k) != p {
 				n = k
@@ -157,12 +160,11 @@ func (j *job) finish(b []byte) {
 	j.truth.Finish = j.a.finish
 	j.truth.EndNS = time.Now().UnixNano()
 	j.count()
-	err := j.k.writeBody(b, !j.plan.hang)
-	if err != nil {
+	j.s.stats.success.Add(1) // before the client can know and ask
+	if err := j.k.writeBody(b, !j.plan.hang); err != nil {
 		j.gone(err)
 		return
 	}
-	j.s.stats.success.Add(1)
 	if j.plan.hang {
 		_ = j.k.wait(time.Time{})
 		j.k.abort(false)
@@ -286,11 +288,11 @@ func (j *job) whole() {
 	a.chunks = 1
 	j.count()
 	j.s.stats.generationTokens.Add(int64(a.done))
+	j.s.stats.success.Add(1)
 	if err := j.k.writeBody(b, true); err != nil {
 		j.gone(err)
 		return
 	}
 	j.truth.FirstDoneNS = time.Now().UnixNano()
 	j.s.wrote()
-	j.s.stats.success.Add(1)
 }

@@ -46,7 +46,7 @@ func Run(ctx context.Context, cfg Config, address string, stdout io.Writer) erro
 		return err
 	}
 	raiseFileLimit()
-	ln, err := stampconn.Listen(ctx, net.ListenConfig{}, "tcp", address)
+	ln, err := stampconn.Listen(ctx, net.ListenConfig{Control: writeNow}, "tcp", address)
 	if err != nil {
 		return errors.Join(fmt.Errorf("simserver: %w", err), s.Close())
 	}
