@@ -18,6 +18,8 @@ type Comparison struct {
 	BaseGrade schemas.Grade  `json:"baseline_grade"`
 	CandGrade schemas.Grade  `json:"candidate_grade"`
 	Warnings  []Warning      `json:"warnings,omitempty"`
+
+	base *RunResult // for the gates
 }
 
 // ConfigChange is one setting that differs between two runs.

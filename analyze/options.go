@@ -1,5 +1,14 @@
 package analyze
 
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"parley/schemas"
+)
+
 // Moment is what latencies count from.
 type Moment string
 
@@ -10,3 +19,103 @@ const (
 	FromStart     Moment = "start"
 	FromScheduled Moment = "scheduled"
 )
+
+// Options is what to find out. The zero value gives the figures of the steady window, from the moment of
+// sending, with no groups.
+type Options struct {
+	From        Moment      // "" is sent
+	Percentiles []float64   // in percent, above 0 and below 100; none is 50, 90, 95, 99
+	Window      WindowSpec  // the zero value is steady
+	By          []GroupSpec // at most two levels
+	Objectives  []Objective // of the goodput
+	Figures     []string    // names of figures to work out; none is all. Without chunk figures the chunk lists are not read
+	NoIntervals bool        // leave the confidence intervals out
+	Baseline    *Runs       // one run to compare with
+	Gates       []GateSpec  // what must hold
+	GPUs        float64     // of the server, for figures per GPU; 0 is unknown
+}
+
+// DefaultPercentiles are the percentiles of a report, in percent.
+var DefaultPercentiles = []float64{50, 90, 95, 99}
+
+// withDefaults fills in what was left open.
+func (o Options) withDefaults() Options {
+	if o.From == "" {
+		o.From = FromSent
+	}
+	if len(o.Percentiles) == 0 {
+		o.Percentiles = DefaultPercentiles
+	}
+	for _, g := range o.Gates {
+		if p, ok := g.percentile(); ok {
+			o.Percentiles = append(slices.Clip(o.Percentiles), p)
+		}
+	}
+	o.Percentiles = slices.Compact(slices.Sorted(slices.Values(o.Percentiles)))
+	if o.Window.Kind == "" {
+		o.Window.Kind = WindowSteady
+	}
+	return o
+}
+
+// Validate returns everything that is wrong with the options at once.
+func (o Options) Validate() error {
+	var errs []error
+	switch o.From {
+	case "", FromSent, FromStart, FromScheduled:
+	default:
+		errs = append(errs, fmt.Errorf("latencies count from sent, start or scheduled, not from %q", o.From))
+	}
+	for _, p := range o.Percentiles {
+		if !(p > 0 && p < 100) {
+			errs = append(errs, fmt.Errorf("percentile %v: give a number above 0 and below 100", p))
+		}
+	}
+	if len(o.By) > 2 {
+		errs = append(errs, fmt.Errorf("%d levels of groups: at most two can be shown", len(o.By)))
+	}
+	for _, g := range o.By {
+		if err := g.validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, name := range o.Figures {
+		if !slices.Contains(FigureNames(), name) {
+			errs = append(errs, fmt.Errorf("there is no figure %q: choose from %s", name, strings.Join(FigureNames(), ", ")))
+		}
+	}
+	for _, obj := range o.Objectives {
+		if !slices.Contains(ObjectiveFigures(), obj.Figure) {
+			errs = append(errs, fmt.Errorf("there is no objective for %q: choose from %s", obj.Figure, strings.Join(ObjectiveFigures(), ", ")))
+		}
+		if !(obj.Limit > 0) {
+			errs = append(errs, fmt.Errorf("objective %s: the limit must be above 0", obj.Figure))
+		}
+	}
+	if o.GPUs < 0 {
+		errs = append(errs, fmt.Errorf("%v GPUs: give a number above 0", o.GPUs))
+	}
+	relative := slices.ContainsFunc(o.Gates, GateSpec.Relative)
+	if relative && o.Baseline == nil {
+		errs = append(errs, errors.New("a gate with a sign (such as +5%) compares with a baseline: give one with --baseline"))
+	}
+	return errors.Join(errs...)
+}
+
+// wants says whether a figure is asked for.
+func (o *Options) wants(name string) bool {
+	return len(o.Figures) == 0 || slices.Contains(o.Figures, name)
+}
+
+// objective gives the limit for a figure, or 0.
+func (o *Options) objective(figure string) float64 {
+	for _, obj := range o.Objectives {
+		if obj.Figure == figure {
+			return obj.Limit
+		}
+	}
+	return 0
+}
+
+// statusIndex maps a status to its place in schemas.Statuses.
+func statusIndex(s string) int { return slices.Index(schemas.Statuses, schemas.Status(s)) }

@@ -72,6 +72,9 @@ type RunResult struct {
 	Groups     []Group              `json:"groups,omitempty"` // by the columns asked for, within the window
 	CacheTurns []CacheTurn          `json:"cache_by_turn,omitempty"`
 	Warnings   []Warning            `json:"warnings,omitempty"`
+
+	offered     *float64
+	concurrency *int64
 }
 
 // Window is the part of a run that figures cover, and how it was found.

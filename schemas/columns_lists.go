@@ -229,3 +229,16 @@ func noEOF(err error) error {
 	}
 	return err
 }
+
+// ListValues gives how many values a list column has, by the footer: what reading it will bring.
+func ListValues(f *File[Request], name string) (n int64, err error) {
+	defer Guard(f.path, &err)
+	leaf, ok := f.pq.Schema().Lookup(name, "list", "element")
+	if !ok {
+		return 0, fmt.Errorf("%s lacks the column %s", f.path, name)
+	}
+	for _, g := range f.pq.RowGroups() {
+		n += g.ColumnChunks()[leaf.ColumnIndex].NumValues()
+	}
+	return n, nil
+}

@@ -1,0 +1,464 @@
+// Package analyze turns the rows of runs into figures that people can trust and share.
+//
+// Its layers are separate, and each is a file or a few: loading (files, folders, journals; shards of one
+// run become one run), windows and groups (which rows a figure covers), figures, percentiles and
+// intervals (what they say, and how sure that is), the verdict (whether the run measured the server or
+// itself), comparison and gates, and the result, which is plain data. Package analyze/render prints
+// results and computes nothing.
+//
+// Every percentile is exact, by linear interpolation between order statistics, and is left out where the
+// sample is too small to carry it. Failed turns are rows: latencies cover completed turns, the error rate
+// stands beside them, and a failure-aware variant counts each failed turn as infinitely slow. Warnings are
+// data and travel with the result.
+package analyze
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"parley/schemas"
+)
+
+const statusOK = 0 // the place of schemas.StatusOK in schemas.Statuses
+
+// Analyze works out the figures of runs.
+func Analyze(ctx context.Context, runs *Runs, o Options) (*Result, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	res := &Result{
+		Schema: ResultSchema, Version: ResultVersion, ToolVersion: schemas.Version(),
+		From: o.From, Percentiles: o.Percentiles, Level: intervalLevel, Objectives: o.Objectives,
+		Warnings: slices.Clone(runs.warnings),
+	}
+	for _, g := range o.By {
+		res.By = append(res.By, g.String())
+	}
+	for _, r := range runs.list {
+		rr, err := analyzeRun(ctx, r, &o)
+		if err != nil {
+			return nil, err
+		}
+		res.Runs = append(res.Runs, *rr)
+	}
+	if o.Baseline != nil {
+		if err := addComparison(ctx, res, runs, &o); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range o.Gates {
+		var base *RunResult
+		if res.Comparison != nil {
+			base = res.Comparison.base
+		}
+		for i := range res.Runs {
+			gate := g.check(&res.Runs[i], base)
+			if len(res.Runs) > 1 {
+				gate.Text = res.Runs[i].Label + ": " + gate.Text
+			}
+			res.Gates = append(res.Gates, gate)
+		}
+	}
+	if len(res.Runs) > 1 || o.GPUs > 0 {
+		res.Sweep = sweep(res.Runs, o.GPUs)
+	}
+	res.Heading = headings(res)
+	return res, nil
+}
+
+// headings says what a reader must know before any figure.
+func headings(res *Result) []string {
+	var out []string
+	for i := range res.Runs {
+		r := &res.Runs[i]
+		name := ""
+		if len(res.Runs) > 1 {
+			name = r.Label + ": "
+		}
+		if r.Simulated {
+			out = append(out, name+"SIMULATED SERVER: these figures describe parley's own simulator, not a real server")
+		}
+		if r.Unfinished {
+			out = append(out, name+"UNFINISHED RUN: these are the rows that were safe when it stopped")
+		}
+	}
+	return out
+}
+
+// analysis is the state of the work on one run.
+type analysis struct {
+	o      *Options
+	run    *run
+	f      *frame
+	w      window
+	turn   []int64
+	in     []bool // main, completed, in the window: what latencies cover
+	chunks *chunkFigures
+}
+
+func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
+	f, err := r.read(ctx, neededColumns(o))
+	if err != nil {
+		return nil, err
+	}
+	r.checkRows(f)
+	a := &analysis{o: o, run: r, f: f, turn: f.ints("turn")}
+	w, warnings := findWindow(r, f, o.Window)
+	a.w = w
+	res := newRunResult(r, f, w)
+	res.Warnings = append(slices.Clone(r.warnings), warnings...)
+
+	a.in = make([]bool, f.rows)
+	var inWindow, inMain []int32
+	for row := range f.rows {
+		if !f.main[row] {
+			continue
+		}
+		inMain = append(inMain, int32(row))
+		if w.holds(f, a.turn, row) {
+			inWindow = append(inWindow, int32(row))
+			a.in[row] = f.status[row] == statusOK
+		}
+	}
+	var group []int32
+	var keys [][]Key
+	if len(o.By) > 0 {
+		if group, keys, err = groupsOf(f, o.By, w); err != nil {
+			return nil, err
+		}
+	}
+	if o.wants(figITL) || o.wants(figChunkGap) {
+		pass := chunkPass{in: a.in, group: group, groups: len(keys), ttft: o.objective("ttft"), tpot: o.objective("tpot"), percentiles: o.Percentiles}
+		if a.chunks, err = readChunks(ctx, r, f, pass); err != nil {
+			return nil, err
+		}
+		if !a.chunks.raw && len(keys) > 0 {
+			res.Warnings = append(res.Warnings, Warning{"no_group_gaps", fmt.Sprintf("the run has more than %d chunk gaps: ITL and chunk gaps are given for the total only", rawGaps)})
+		}
+	}
+	if res.Total, err = a.group(ctx, nil, inWindow, inMain); err != nil {
+		return nil, err
+	}
+	a.addTotals(&res.Total)
+	res.CacheTurns = cacheByTurn(f, inWindow)
+	if err := a.addPhases(ctx, res); err != nil {
+		return nil, err
+	}
+	if len(keys) > 0 {
+		if err := a.addGroups(ctx, res, group, keys, inWindow, inMain); err != nil {
+			return nil, err
+		}
+	}
+	res.Verdict = verdict(a, res)
+	return res, ctx.Err()
+}
+
+func newRunResult(r *run, f *frame, w window) *RunResult {
+	first, last := f.extent()
+	res := &RunResult{
+		Label: r.label, RunID: r.meta.RunID, Unfinished: r.unfinished(), Simulated: r.meta.Simulated,
+		Ended: r.meta.Ended, Origin: r.meta.Origin, Duration: Num(float64(last-first) / 1e9),
+		ToolVer: r.meta.ToolVersion, Seed: r.meta.Seed, Config: r.meta.Config, Dataset: r.meta.Dataset,
+		Targets: r.meta.Targets, Clock: r.meta.Clock, Host: r.meta.Host, Health: r.meta.Health,
+		Calibrated: r.meta.Calibration, Window: w.result,
+		offered: r.meta.OfferedRate, concurrency: r.meta.Concurrency,
+	}
+	for _, p := range r.parts {
+		res.Files = append(res.Files, p.path)
+	}
+	return res
+}
+
+// checkRows notes what is missing from the rows.
+func (r *run) checkRows(f *frame) {
+	for _, state := range f.journal {
+		for _, d := range state.Damage {
+			r.warn("damaged_journal", "%s", d)
+		}
+	}
+	f.journal = nil
+	for _, w := range r.meta.Warnings {
+		r.warn("run", "%s", w)
+	}
+	r.meta.Warnings = nil
+}
+
+// neededColumns lists what must be read for the options.
+func neededColumns(o *Options) []string {
+	names := slices.Concat(baseColumns, tokenColumns, []string{"think_time_ms"})
+	for i := range rowFigures {
+		if o.wants(rowFigures[i].name) || o.objective(rowFigures[i].name) > 0 {
+			names = append(names, rowFigures[i].columns...)
+		}
+	}
+	for _, g := range o.By {
+		names = append(names, g.columns()...)
+	}
+	return names
+}
+
+// group works out the figures of one population. inWindow are its rows in the window, all its rows of any
+// moment.
+func (a *analysis) group(ctx context.Context, keys []Key, inWindow, all []int32) (Group, error) {
+	var s scratch
+	g := Group{Keys: keys, Counts: countGroup(a.f, inWindow, &a.w, &s)}
+	g.Tokens = tokenSums(a.f, inWindow)
+	g.Throughput = throughput(a.f, all, &a.w)
+	g.Goodput = goodput(a.f, all, &a.w, a.o)
+	g.Figures = a.rowFigures(inWindow, &g.Counts)
+	if tpot := g.Figure("tpot"); tpot != nil && tpot.Mean > 0 {
+		g.Throughput.TokensPerUser = 1000 / tpot.Mean
+	}
+	return g, ctx.Err()
+}
+
+// rowFigures works out the figures of turns, several at once.
+func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
+	var wanted []*figure
+	for i := range rowFigures {
+		if fig := &rowFigures[i]; a.o.wants(fig.name) && fig.name != "ttft_"+string(a.o.From) {
+			wanted = append(wanted, fig)
+		}
+	}
+	out := make([]Figure, len(wanted))
+	work := func(s *scratch, i int) {
+		fig := wanted[i]
+		value := fig.values(a.f, a.o)
+		values, cluster := s.values[:0], make([]int32, 0, len(rows))
+		for _, row := range rows {
+			if !a.in[row] {
+				continue
+			}
+			if v := value(int(row)); v == v {
+				values = append(values, v)
+				cluster = append(cluster, a.f.conv[row])
+			}
+		}
+		s.values = values
+		failed := -1
+		if fig.aware {
+			failed = int(counts.Failed)
+		}
+		out[i] = Figure{Name: fig.name, Title: fig.title, Unit: fig.unit, Population: popCompleted}
+		s.summarize(&out[i], sample{values, cluster, failed}, a.o)
+	}
+	if len(rows) < radixFrom { // not worth a goroutine
+		var s scratch
+		for i := range wanted {
+			work(&s, i)
+		}
+		return out
+	}
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(wanted)) {
+		wg.Go(func() {
+			var s scratch
+			for i := range next {
+				work(&s, i)
+			}
+		})
+	}
+	for i := range wanted {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return out
+}
+
+// addTotals adds the figures that only the total has, and the chunk figures.
+func (a *analysis) addTotals(g *Group) {
+	g.Throughput.PeakActive = peakActive(a.f, &a.w)
+	if a.chunks != nil {
+		g.Throughput.PeakTokenRate = a.chunks.peakRate(a.w.from, a.w.to)
+		if a.chunks.raw {
+			a.addChunkFigures(g, a.chunks.gap.all(a.f), a.chunks.itl.all(a.f))
+		} else {
+			gap, itl := a.chunkFigure(figChunkGap), a.chunkFigure(figITL)
+			a.chunks.wideGap.summarize(gap, a.o)
+			a.chunks.wideITL.summarize(itl, a.o)
+			g.insertChunks(a.o, gap, itl)
+		}
+		g.Fluidity = a.fluidity(0)
+	}
+	with, without := conversationTimes(a.f, &a.w)
+	for _, c := range []struct {
+		name, title string
+		sample      sample
+	}{
+		{figConvTime, "Conversation", with},
+		{figConvBusy, "Conversation without think time", without},
+	} {
+		if a.o.wants(c.name) {
+			fig := Figure{Name: c.name, Title: c.title, Unit: "ms", Population: "conversations whose turns all completed"}
+			c.sample.failed = -1
+			var s scratch
+			s.summarize(&fig, c.sample, a.o)
+			g.Figures = append(g.Figures, fig)
+		}
+	}
+}
+
+func (a *analysis) chunkFigure(name string) *Figure {
+	fig := &Figure{Name: name, Unit: "ms"}
+	if name == figChunkGap {
+		fig.Title, fig.Population = "Chunk gap", "gaps between chunks of completed turns"
+		return fig
+	}
+	fig.Title, fig.Population = "ITL", "tokens after the first chunk of completed turns"
+	if c := a.chunks; c.estimated > 0 {
+		fig.Population += fmt.Sprintf("; estimated: %d of %d turns have no token counts per chunk, each chunk counts as one token", c.estimated, c.rows)
+	}
+	return fig
+}
+
+// addChunkFigures adds the chunk gap and the ITL of a population.
+func (a *analysis) addChunkFigures(g *Group, gaps, itls sample) {
+	var s scratch
+	gap, itl := a.chunkFigure(figChunkGap), a.chunkFigure(figITL)
+	s.summarize(gap, gaps, a.o)
+	s.summarize(itl, itls, a.o)
+	g.insertChunks(a.o, gap, itl)
+}
+
+// insertChunks puts the chunk figures behind TPOT.
+func (g *Group) insertChunks(o *Options, gap, itl *Figure) {
+	at := slices.IndexFunc(g.Figures, func(f Figure) bool { return f.Name == "e2e" })
+	if at < 0 {
+		at = len(g.Figures)
+	}
+	if o.wants(figChunkGap) {
+		g.Figures = slices.Insert(g.Figures, at, *gap)
+	}
+	if o.wants(figITL) {
+		g.Figures = slices.Insert(g.Figures, at, *itl)
+	}
+}
+
+func (a *analysis) fluidity(group int) *Fluidity {
+	c := a.chunks.fluid[group]
+	ttft, tpot := a.o.objective("ttft"), a.o.objective("tpot")
+	if c.tokens == 0 || ttft <= 0 || tpot <= 0 {
+		return nil
+	}
+	return &Fluidity{
+		Share: Num(float64(c.inTime) / float64(c.tokens)), Tokens: c.tokens,
+		Good: Num(float64(c.good) / float64(c.turns)), TTFT: Num(ttft), PerToken: Num(tpot),
+	}
+}
+
+// all gives every value with its conversation.
+func (v *rowValues) all(f *frame) sample {
+	s := sample{values: v.values, cluster: make([]int32, len(v.rows)), failed: -1}
+	for i, row := range v.rows {
+		s.cluster[i] = f.conv[row]
+	}
+	return s
+}
+
+// split gives the values of each group.
+func (v *rowValues) split(f *frame, group []int32, groups int) []sample {
+	counts := make([]int, groups)
+	for _, row := range v.rows {
+		counts[group[row]]++
+	}
+	out := make([]sample, groups)
+	for g, n := range counts {
+		out[g] = sample{make([]float64, 0, n), make([]int32, 0, n), -1}
+	}
+	for i, row := range v.rows {
+		s := &out[group[row]]
+		s.values = append(s.values, v.values[i])
+		s.cluster = append(s.cluster, f.conv[row])
+	}
+	return out
+}
+
+// addPhases adds the figures of each phase over the whole run, where there are several.
+func (a *analysis) addPhases(ctx context.Context, res *RunResult) error {
+	phase := a.f.strs("phase")
+	if len(phase.Values) < 2 {
+		return nil
+	}
+	whole, _ := findWindow(a.run, a.f, WindowSpec{Kind: WindowAll})
+	for code, name := range phase.Values {
+		b := *a
+		b.w = whole
+		b.in = make([]bool, a.f.rows)
+		var rows []int32
+		for row := range a.f.rows {
+			if phase.Codes[row] == int32(code) {
+				rows = append(rows, int32(row))
+				b.in[row] = a.f.status[row] == statusOK
+			}
+		}
+		g, err := b.group(ctx, []Key{{"phase", name, Missing, Missing}}, rows, rows)
+		if err != nil {
+			return err
+		}
+		res.Phases = append(res.Phases, g)
+	}
+	return nil
+}
+
+// addGroups adds the figures of the groups asked for. Groups without a row in the window are left out.
+func (a *analysis) addGroups(ctx context.Context, res *RunResult, group []int32, keys [][]Key, inWindow, inMain []int32) error {
+	windowRows, mainRows := divide(inWindow, group, len(keys)), divide(inMain, group, len(keys))
+	var gaps, itls []sample
+	if a.chunks != nil && a.chunks.raw {
+		gaps, itls = a.chunks.gap.split(a.f, group, len(keys)), a.chunks.itl.split(a.f, group, len(keys))
+	}
+	for i := range keys {
+		if len(windowRows[i]) == 0 {
+			continue
+		}
+		g, err := a.group(ctx, keys[i], windowRows[i], mainRows[i])
+		if err != nil {
+			return err
+		}
+		if gaps != nil {
+			a.addChunkFigures(&g, gaps[i], itls[i])
+		}
+		if a.chunks != nil {
+			g.Fluidity = a.fluidity(i + 1)
+		}
+		res.Groups = append(res.Groups, g)
+	}
+	return nil
+}
+
+// divide sorts rows into groups.
+func divide(rows, group []int32, groups int) [][]int32 {
+	counts := make([]int, groups)
+	for _, row := range rows {
+		counts[group[row]]++
+	}
+	all := make([]int32, len(rows))
+	out := make([][]int32, groups)
+	at := 0
+	for g, n := range counts {
+		out[g] = all[at : at : at+n]
+		at += n
+	}
+	for _, row := range rows {
+		out[group[row]] = append(out[group[row]], row)
+	}
+	return out
+}
+
+// Summary analyzes the journal of a run that has just ended, whose final metadata is meta, so that the
+// verdict can stand in the metadata of the file that the journal becomes.
+func Summary(ctx context.Context, journal string, meta *schemas.RunMeta, o Options) (*Result, error) {
+	runs, err := loadJournal(journal, *meta)
+	if err != nil {
+		return nil, err
+	}
+	res, err := Analyze(ctx, runs, o)
+	return res, errors.Join(err, runs.Close())
+}

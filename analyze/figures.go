@@ -1,0 +1,144 @@
+package analyze
+
+import (
+	"math"
+
+	"parley/schemas"
+)
+
+// figure is one figure of a turn: how it is called, which columns it needs, and its value.
+type figure struct {
+	name, title, unit string
+	columns           []string
+	values            func(f *frame, o *Options) func(row int) float64 // NaN: the turn has none
+	aware             bool                                             // has a failure-aware variant
+}
+
+// Names of figures that do not come from a row by itself.
+const (
+	figChunkGap  = "chunk_gap"
+	figITL       = "itl"
+	figConvTime  = "conversation_time"
+	figConvBusy  = "conversation_time_without_think"
+	popCompleted = "completed turns"
+)
+
+// between gives the figure of the time from one moment to another, in milliseconds.
+func between(from, to string) func(*frame, *Options) func(int) float64 {
+	return func(f *frame, _ *Options) func(int) float64 {
+		a, b := f.ints(from), f.ints(to)
+		return func(row int) float64 {
+			if a[row] == schemas.NullInt || b[row] == schemas.NullInt {
+				return math.NaN()
+			}
+			return float64(b[row]-a[row]) / 1e6
+		}
+	}
+}
+
+// since is between, from the moment that latencies count from.
+func since(to string) func(*frame, *Options) func(int) float64 {
+	return func(f *frame, o *Options) func(int) float64 {
+		return between(o.From.column(), to)(f, o)
+	}
+}
+
+func (m Moment) column() string { return string(m) + "_ns" }
+
+// rowFigures lists the figures of a turn, in the order of reports. The formulas are those of the data
+// dictionary and of measurement: milliseconds throughout.
+var rowFigures = []figure{
+	{"ttft", "TTFT", "ms", nil, since("first_token_ns"), true},
+	{"ttft_sent", "TTFT from sent", "ms", nil, between("sent_ns", "first_token_ns"), false},
+	{"ttft_start", "TTFT from start", "ms", nil, between("start_ns", "first_token_ns"), false},
+	{"ttft_scheduled", "TTFT from scheduled", "ms", nil, between("scheduled_ns", "first_token_ns"), true},
+	{"ttfb", "TTFB", "ms", []string{"first_byte_ns"}, since("first_byte_ns"), false},
+	{"ttfa", "TTFA", "ms", []string{"first_answer_ns"}, since("first_answer_ns"), false},
+	{"tpot", "TPOT", "ms", []string{"tpot_ms"}, tpot, false},
+	{"tpot_request", "TPOT, (E2E-TTFT)/(n-1)", "ms", nil, tpotRequest, false},
+	{"e2e", "E2E latency", "ms", nil, since("last_token_ns"), true},
+	{"e2e_scheduled", "E2E from scheduled", "ms", nil, between("scheduled_ns", "last_token_ns"), true},
+	{"normalized_latency", "E2E per output token", "ms", nil, normalized, true},
+	{"send_lag", "Send lag", "ms", nil, between("scheduled_ns", "sent_ns"), false},
+	{"lag_slot", "Lag: slot", "ms", nil, lagSlot, false},
+	{"lag_scheduler", "Lag: scheduler", "ms", nil, lagScheduler, false},
+	{"lag_connection", "Lag: connection", "ms", nil, between("start_ns", "sent_ns"), false},
+	{"write_time", "Request write", "ms", []string{"wrote_ns"}, between("sent_ns", "wrote_ns"), false},
+}
+
+// FigureNames gives the names of all figures, in the order of reports.
+func FigureNames() []string {
+	var names []string
+	for _, f := range rowFigures {
+		names = append(names, f.name)
+		if f.name == "tpot_request" {
+			names = append(names, figITL, figChunkGap)
+		}
+	}
+	return append(names, figConvTime, figConvBusy)
+}
+
+// ObjectiveFigures gives the figures that an objective can be set for: those that one turn has one of.
+func ObjectiveFigures() []string {
+	return []string{"ttft", "ttft_sent", "ttft_start", "ttft_scheduled", "ttfb", "ttfa", "tpot", "tpot_request", "e2e", "e2e_scheduled", "normalized_latency", "send_lag"}
+}
+
+func rowFigure(name string) *figure {
+	for i := range rowFigures {
+		if rowFigures[i].name == name {
+			return &rowFigures[i]
+		}
+	}
+	return nil
+}
+
+// tpot is the time per output token after the first chunk. The file has it, worked out from the chunk
+// lists when the row was made, so that they need not be read.
+func tpot(f *frame, _ *Options) func(int) float64 {
+	v := f.floats("tpot_ms")
+	return func(row int) float64 { return v[row] }
+}
+
+// tpotRequest is TPOT the way other clients work it out.
+func tpotRequest(f *frame, _ *Options) func(int) float64 {
+	first, last, n := f.ints("first_token_ns"), f.ints("last_token_ns"), f.ints("completion_tokens")
+	return func(row int) float64 {
+		if first[row] == schemas.NullInt || last[row] == schemas.NullInt || n[row] < 2 {
+			return math.NaN()
+		}
+		return float64(last[row]-first[row]) / 1e6 / float64(n[row]-1)
+	}
+}
+
+func normalized(f *frame, o *Options) func(int) float64 {
+	e2e, n := since("last_token_ns")(f, o), f.ints("completion_tokens")
+	return func(row int) float64 {
+		if n[row] < 1 {
+			return math.NaN()
+		}
+		return e2e(row) / float64(n[row])
+	}
+}
+
+// lagSlot is how long after its scheduled moment a turn still waited for its slot.
+func lagSlot(f *frame, _ *Options) func(int) float64 {
+	wait := between("scheduled_ns", "ready_ns")(f, nil)
+	return func(row int) float64 {
+		if v := wait(row); !(v < 0) {
+			return v
+		}
+		return 0
+	}
+}
+
+// lagScheduler is how late the client was with a turn that could and should have gone.
+func lagScheduler(f *frame, _ *Options) func(int) float64 {
+	scheduled, ready, start := f.ints("scheduled_ns"), f.ints("ready_ns"), f.ints("start_ns")
+	return func(row int) float64 {
+		if scheduled[row] == schemas.NullInt || start[row] == schemas.NullInt {
+			return math.NaN()
+		}
+		// A null ready_ns is the smallest number, and so changes nothing.
+		return float64(start[row]-max(scheduled[row], ready[row])) / 1e6
+	}
+}

@@ -1,0 +1,480 @@
+package analyze
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/schemas"
+)
+
+// GroupSpec is one level of groups: a column, and for numbers how to cut them into bins.
+type GroupSpec struct {
+	Column string    // a column of requests, tag.NAME, uncached_tokens or time
+	Width  float64   // of equal bins; of time in nanoseconds
+	Edges  []float64 // of bins of any width, rising
+}
+
+// maxGroups bounds the groups of one analysis: more than anyone reads, and a bound for memory.
+const maxGroups = 20_000
+
+// Columns to group by that are worked out, not read.
+const (
+	byTime     = "time"
+	byUncached = "uncached_tokens"
+)
+
+// aliases are short names of columns.
+var aliases = map[string]string{"conversation": "conversation_id"}
+
+// ParseGroup reads one level of groups: COLUMN, COLUMN:WIDTH or COLUMN:EDGE,EDGE,... where the width of
+// time is a duration.
+func ParseGroup(s string) (GroupSpec, error) {
+	column, bins, cut := strings.Cut(s, ":")
+	g := GroupSpec{Column: column}
+	if full, ok := aliases[column]; ok {
+		g.Column = full
+	}
+	if cut {
+		if strings.Contains(bins, ",") {
+			for _, part := range strings.Split(bins, ",") {
+				v, err := parseEdge(column, part)
+				if err != nil {
+					return GroupSpec{}, fmt.Errorf("groups %q: %w", s, err)
+				}
+				g.Edges = append(g.Edges, v)
+			}
+		} else {
+			v, err := parseEdge(column, bins)
+			if err != nil {
+				return GroupSpec{}, fmt.Errorf("groups %q: %w", s, err)
+			}
+			if !(v > 0) {
+				return GroupSpec{}, fmt.Errorf("groups %q: the width of the bins must be above 0", s)
+			}
+			g.Width = v
+		}
+	}
+	if err := g.validate(); err != nil {
+		return GroupSpec{}, err
+	}
+	return g, nil
+}
+
+func parseEdge(column, s string) (float64, error) {
+	if column == byTime {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			return 0, fmt.Errorf("%q is no duration such as 10s", s)
+		}
+		return float64(d), nil
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, fmt.Errorf("%q is no number", s)
+	}
+	return v, nil
+}
+
+func (g GroupSpec) validate() error {
+	typ := g.columnType()
+	if typ == "" {
+		var names []string
+		for _, c := range schemas.Dictionary(schemas.KindRequests) {
+			if schemas.ColumnType(c.Name) != "" {
+				names = append(names, c.Name)
+			}
+		}
+		return fmt.Errorf("there is no column %q to group by: choose time, uncached_tokens, tag.NAME or one of %s", g.Column, strings.Join(names, ", "))
+	}
+	if (g.Width != 0 || len(g.Edges) > 0) && typ != "int" && typ != "float" {
+		return fmt.Errorf("column %s is text: it has no bins", g.Column)
+	}
+	if g.Width < 0 || math.IsNaN(g.Width) || math.IsInf(g.Width, 0) {
+		return fmt.Errorf("groups by %s: the width of the bins must be above 0", g.Column)
+	}
+	for i := 1; i < len(g.Edges); i++ {
+		if !(g.Edges[i] > g.Edges[i-1]) {
+			return fmt.Errorf("groups by %s: the edges of the bins must rise", g.Column)
+		}
+	}
+	return nil
+}
+
+func (g GroupSpec) columnType() string {
+	if g.Column == byTime || g.Column == byUncached {
+		return "int"
+	}
+	return schemas.ColumnType(g.Column)
+}
+
+// columns gives the columns that must be read.
+func (g GroupSpec) columns() []string {
+	switch g.Column {
+	case byTime:
+		return nil
+	case byUncached:
+		return []string{"prompt_tokens", "cached_tokens"}
+	}
+	return []string{g.Column}
+}
+
+// String gives the form that ParseGroup reads.
+func (g GroupSpec) String() string {
+	edge := func(v float64) string {
+		if g.Column == byTime {
+			return time.Duration(v).String()
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	switch {
+	case len(g.Edges) > 0:
+		parts := make([]string, len(g.Edges))
+		for i, e := range g.Edges {
+			parts[i] = edge(e)
+		}
+		return g.Column + ":" + strings.Join(parts, ",")
+	case g.Width > 0:
+		return g.Column + ":" + edge(g.Width)
+	}
+	return g.Column
+}
+
+// grouping assigns rows to the groups of one level.
+type grouping struct {
+	id   []int32 // group of each row
+	keys []Key   // of each group
+}
+
+// groupRows makes the groups of one level.
+func groupRows(f *frame, g GroupSpec, w window) (grouping, error) {
+	switch g.columnType() {
+	case "string", "tag":
+		return groupText(f, g), nil
+	}
+	values := g.numbers(f)
+	if len(g.Edges) == 0 && g.Width == 0 {
+		g = g.defaultBins(values, w)
+	}
+	var out grouping
+	var err error
+	if len(g.Edges) == 0 && g.Width == 0 {
+		out, err = groupDistinct(g, values)
+	} else {
+		out, err = groupBins(g, values)
+	}
+	return out, err
+}
+
+func groupText(f *frame, g GroupSpec) grouping {
+	v := f.strs(g.Column)
+	out := grouping{id: make([]int32, f.rows)}
+	order := make([]int32, len(v.Values))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(v.Values[a], v.Values[b]) })
+	rank := make([]int32, len(order))
+	for i, code := range order {
+		rank[code] = int32(i)
+		out.keys = append(out.keys, Key{g.Column, v.Values[code], Missing, Missing})
+	}
+	none := int32(len(order))
+	for i, code := range v.Codes {
+		if code < 0 {
+			out.id[i] = none
+		} else {
+			out.id[i] = rank[code]
+		}
+	}
+	out.keys = append(out.keys, Key{g.Column, noValue, Missing, Missing})
+	return out
+}
+
+// noValue is the name of the group of rows without a value.
+const noValue = "(none)"
+
+// numbers gives the values of a column of numbers; NaN for null.
+func (g GroupSpec) numbers(f *frame) []float64 {
+	out := make([]float64, f.rows)
+	value := func(v int64) float64 {
+		if v == schemas.NullInt {
+			return math.NaN()
+		}
+		return float64(v)
+	}
+	switch g.Column {
+	case byTime:
+		for i, m := range f.moment {
+			out[i] = value(m)
+		}
+	case byUncached:
+		prompt, cached := f.ints("prompt_tokens"), f.ints("cached_tokens")
+		for i := range out {
+			out[i] = value(prompt[i]) - value(cached[i])
+		}
+	default:
+		v := f.table.Vector(g.Column)
+		if v.Floats != nil {
+			return slices.Clone(v.Floats)
+		}
+		for i, x := range v.Ints {
+			out[i] = value(x)
+		}
+	}
+	return out
+}
+
+// maxDistinct is how many distinct numbers are groups of their own before bins are made.
+const maxDistinct = 64
+
+// defaultBins chooses bins: of time, about twenty of a round length; of a column with few distinct
+// numbers or of names in number form, none; else powers of two.
+func (g GroupSpec) defaultBins(values []float64, w window) GroupSpec {
+	switch g.Column {
+	case "turn", "instance", "shard", "http_status", "attempts", "messages_sent":
+		return g
+	case byTime:
+		g.Width = niceWidth(float64(w.to-w.from) / 20)
+		return g
+	}
+	distinct := map[float64]bool{}
+	high := 0.0
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			high = max(high, v)
+			if len(distinct) <= maxDistinct {
+				distinct[v] = true
+			}
+		}
+	}
+	if len(distinct) <= maxDistinct && g.columnType() == "int" {
+		return g
+	}
+	g.Edges = []float64{0}
+	for e := 1.0; e <= high*2; e *= 2 {
+		if e >= high/1024 { // ten octaves below the highest value is fine enough
+			g.Edges = append(g.Edges, e)
+		}
+	}
+	return g
+}
+
+// niceWidth rounds up to 1, 2 or 5 times a power of ten.
+func niceWidth(v float64) float64 {
+	if !(v > 0) {
+		return 1
+	}
+	base := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*base >= v*(1-1e-9) {
+			return m * base
+		}
+	}
+	return 10 * base
+}
+
+func groupDistinct(g GroupSpec, values []float64) (grouping, error) {
+	ids := map[float64]int32{}
+	out := grouping{id: make([]int32, len(values))}
+	none := int32(-1)
+	for i, v := range values {
+		if math.IsNaN(v) {
+			if none < 0 {
+				none = int32(len(out.keys))
+				out.keys = append(out.keys, Key{g.Column, noValue, Missing, Missing})
+			}
+			out.id[i] = none
+			continue
+		}
+		id, ok := ids[v]
+		if !ok {
+			if len(out.keys) >= maxGroups {
+				return out, tooManyGroups(g)
+			}
+			id = int32(len(out.keys))
+			ids[v] = id
+			out.keys = append(out.keys, Key{g.Column, strconv.FormatFloat(v, 'f', -1, 64), Num(v), Num(v)})
+		}
+		out.id[i] = id
+	}
+	out.sortKeys()
+	return out, nil
+}
+
+func tooManyGroups(g GroupSpec) error {
+	return fmt.Errorf("more than %d groups by %s: group by wider bins (%s:WIDTH) or by something else", maxGroups, g.Column, g.Column)
+}
+
+func groupBins(g GroupSpec, values []float64) (grouping, error) {
+	bin := func(v float64) (low, high float64) {
+		if g.Width > 0 {
+			low = math.Floor(v/g.Width) * g.Width
+			return low, low + g.Width
+		}
+		i, found := slices.BinarySearch(g.Edges, v)
+		if found {
+			i++
+		}
+		low, high = math.Inf(-1), math.Inf(1)
+		if i > 0 {
+			low = g.Edges[i-1]
+		}
+		if i < len(g.Edges) {
+			high = g.Edges[i]
+		}
+		return low, high
+	}
+	// Bins are numbered by their lower bounds.
+	lows := make([]float64, len(values))
+	highs := map[float64]float64{}
+	for i, v := range values {
+		lows[i] = math.NaN()
+		if !math.IsNaN(v) {
+			low, high := bin(v)
+			lows[i] = low
+			highs[low] = high
+			if len(highs) > maxGroups {
+				return grouping{}, tooManyGroups(g)
+			}
+		}
+	}
+	out, err := groupDistinct(g, lows)
+	if err != nil {
+		return out, err
+	}
+	for i := range out.keys {
+		k := &out.keys[i]
+		if k.Value != noValue {
+			k.High = Num(highs[float64(k.Low)])
+			k.Value = g.binName(float64(k.Low), float64(k.High))
+			if math.IsInf(float64(k.Low), 0) {
+				k.Low = Missing
+			}
+			if math.IsInf(float64(k.High), 0) {
+				k.High = Missing
+			}
+			if g.Column == byTime {
+				k.Low, k.High = k.Low/1e9, k.High/1e9
+			}
+		}
+	}
+	return out, nil
+}
+
+func (g GroupSpec) binName(low, high float64) string {
+	edge := func(v float64) string {
+		if g.Column == byTime {
+			return time.Duration(v).String()
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	switch {
+	case math.IsInf(low, 0):
+		return "below " + edge(high)
+	case math.IsInf(high, 0):
+		return "from " + edge(low)
+	}
+	return edge(low) + " to " + edge(high)
+}
+
+// sortKeys numbers the groups in order of their numbers, rows without a value last.
+func (out *grouping) sortKeys() {
+	order := make([]int32, len(out.keys))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	number := func(i int32) float64 {
+		if k := out.keys[i]; k.Value != noValue {
+			return float64(k.Low)
+		}
+		return math.Inf(1)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		switch x, y := number(a), number(b); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	rank := make([]int32, len(order))
+	keys := make([]Key, len(order))
+	for i, old := range order {
+		rank[old] = int32(i)
+		keys[i] = out.keys[old]
+	}
+	out.keys = keys
+	for i := range out.id {
+		out.id[i] = rank[out.id[i]]
+	}
+}
+
+// combine crosses two levels: groups of the first, divided by the second.
+func combine(a, b grouping) (grouping, [][]Key, error) {
+	out := grouping{id: make([]int32, len(a.id))}
+	seen := map[[2]int32]int32{}
+	var pairs [][2]int32
+	for i := range a.id {
+		p := [2]int32{a.id[i], b.id[i]}
+		id, ok := seen[p]
+		if !ok {
+			if len(pairs) >= maxGroups {
+				return out, nil, fmt.Errorf("more than %d groups: group by wider bins, or by one column", maxGroups)
+			}
+			id = int32(len(pairs))
+			seen[p] = id
+			pairs = append(pairs, p)
+		}
+		out.id[i] = id
+	}
+	order := make([]int32, len(pairs))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(x, y int32) int {
+		p, q := pairs[x], pairs[y]
+		if p[0] != q[0] {
+			return int(p[0] - q[0])
+		}
+		return int(p[1] - q[1])
+	})
+	rank := make([]int32, len(order))
+	keys := make([][]Key, len(order))
+	for i, old := range order {
+		rank[old] = int32(i)
+		keys[i] = []Key{a.keys[pairs[old][0]], b.keys[pairs[old][1]]}
+	}
+	for i := range out.id {
+		out.id[i] = rank[out.id[i]]
+	}
+	return out, keys, nil
+}
+
+// groupsOf makes the groups asked for: the group of each row, and the keys of each group.
+func groupsOf(f *frame, by []GroupSpec, w window) ([]int32, [][]Key, error) {
+	first, err := groupRows(f, by[0], w)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(by) == 1 {
+		if len(first.keys) > maxGroups+1 {
+			return nil, nil, tooManyGroups(by[0])
+		}
+		keys := make([][]Key, len(first.keys))
+		for i, k := range first.keys {
+			keys[i] = []Key{k}
+		}
+		return first.id, keys, nil
+	}
+	second, err := groupRows(f, by[1], w)
+	if err != nil {
+		return nil, nil, err
+	}
+	both, keys, err := combine(first, second)
+	return both.id, keys, err
+}
