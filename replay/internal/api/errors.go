@@ -89,6 +89,9 @@ func (s *Stream) failEvent(raw []byte, at int64) {
 func (s *Stream) httpFailure() *Failure {
 	d := readError(s.body)
 	kind := classify(s.status, d)
+	if kind == "" {
+		kind = KindBadStatus
+	}
 	message := "HTTP " + strconv.Itoa(s.status)
 	if text := http.StatusText(s.status); text != "" {
 		message += " " + text

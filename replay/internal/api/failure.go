@@ -65,6 +65,7 @@ const (
 	KindLoading      = "loading"        // 503 while the model is being loaded
 	KindServerError  = "server_error"   // other 5xx
 	KindGateway      = "gateway"        // 502, 504: a proxy could not reach the server
+	KindBadStatus    = "bad_status"     // a status that no server should send
 	KindErrorEvent   = "error_event"    // an error inside a 200
 	KindAborted      = "aborted"        // the server ended the request with the finish reason abort or error
 	KindNoFinish     = "no_finish"      // the stream ended without a finish reason
