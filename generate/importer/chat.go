@@ -1,0 +1,294 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"parley/schemas"
+)
+
+// chatMessage is a message in any of the usual shapes: role and content, or from and value.
+type chatMessage struct {
+	Role         *string         `json:"role"`
+	From         *string         `json:"from"`
+	User         *string         `json:"user"` // some ShareGPT files
+	Content      json.RawMessage `json:"content"`
+	Value        json.RawMessage `json:"value"`
+	Text         json.RawMessage `json:"text"`
+	Name         *string         `json:"name"`
+	ToolCallID   *string         `json:"tool_call_id"`
+	ToolCalls    json.RawMessage `json:"tool_calls"`
+	FunctionCall json.RawMessage `json:"function_call"`
+	Refusal      *string         `json:"refusal"`
+}
+
+// roles maps the names in use to ours.
+var roles = map[string]string{
+	"human": "user", "user": "user",
+	"gpt": "assistant", "bing": "assistant", "chatgpt": "assistant", "bard": "assistant", "assistant": "assistant",
+	"model": "assistant", "claude": "assistant", "ai": "assistant", "bot": "assistant",
+	"system": "system", "developer": "developer",
+	"tool": "tool", "function": "tool", "observation": "tool", "function_response": "tool",
+	"function_call": "assistant",
+}
+
+// messages turns parsed messages into ours, keeping multi-part content and tool calls as they stand.
+func messages(list []chatMessage) ([]schemas.Message, *problem) {
+	out := make([]schemas.Message, 0, len(list))
+	for i := range list {
+		m, err := list[i].message()
+		if err != nil {
+			return nil, badRecord("message %d: %v", i, err)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func (m *chatMessage) message() (schemas.Message, error) {
+	var out schemas.Message
+	name := ""
+	switch {
+	case m.Role != nil:
+		name = *m.Role
+	case m.From != nil:
+		name = *m.From
+	case m.User != nil:
+		name = *m.User
+	default:
+		return out, errors.New("it has no role")
+	}
+	out.Role = roles[strings.ToLower(strings.TrimSpace(name))]
+	if out.Role == "" {
+		return out, fmt.Errorf("the role %q is not known", name)
+	}
+	out.Name, out.ToolCallID = m.Name, m.ToolCallID
+	content := m.Content
+	for _, other := range []json.RawMessage{m.Value, m.Text} {
+		if missing(content) {
+			content = other
+		}
+	}
+	if !missing(m.ToolCalls) && !bytes.Equal(bytes.TrimSpace(m.ToolCalls), []byte("[]")) {
+		if m.ToolCalls[0] != '[' {
+			return out, errors.New("tool_calls is not a list")
+		}
+		s := compact(m.ToolCalls)
+		out.ToolCalls = &s
+	} else if !missing(m.FunctionCall) {
+		// The older form of one call, which servers no longer take.
+		s := `[{"id":"call_0","type":"function","function":` + compact(m.FunctionCall) + `}]`
+		out.ToolCalls = &s
+	}
+	if err := setContent(&out, content); err != nil {
+		return out, err
+	}
+	if out.Content == nil && out.ToolCalls == nil {
+		if m.Refusal == nil {
+			return out, fmt.Errorf("the %s message has no content", out.Role)
+		}
+		out.Content = m.Refusal
+	}
+	return out, nil
+}
+
+func missing(v json.RawMessage) bool { return len(v) == 0 || string(v) == "null" }
+
+// setContent takes a string, or a list of parts.
+func setContent(m *schemas.Message, raw json.RawMessage) error {
+	if missing(raw) {
+		return nil
+	}
+	switch raw[0] {
+	case '"':
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		m.Content = &s
+		return nil
+	case '[':
+		var parts []struct {
+			Type string  `json:"type"`
+			Text *string `json:"text"`
+		}
+		if err := json.Unmarshal(raw, &parts); err != nil {
+			return fmt.Errorf("the parts of its content: %w", err)
+		}
+		var text strings.Builder
+		for _, p := range parts {
+			if p.Text != nil {
+				text.WriteString(*p.Text)
+			}
+		}
+		s, all := text.String(), compact(raw)
+		m.Content, m.Parts = &s, &all
+		return nil
+	}
+	return fmt.Errorf("its content is neither text nor a list of parts but begins with %q", raw[0])
+}
+
+// compact takes white space out of JSON and leaves all else as it is.
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// dropLeadingAnswers takes off assistant messages that nobody asked for: chat templates refuse a
+// conversation that begins with one. Those of an import that may start with gpt are such.
+func dropLeadingAnswers(list []schemas.Message) []schemas.Message {
+	for i := range list {
+		switch list[i].Role {
+		case "system", "developer":
+			continue
+		case "assistant":
+			n := i
+			for n < len(list) && list[n].Role == "assistant" {
+				n++
+			}
+			return append(list[:i:i], list[n:]...)
+		}
+		break
+	}
+	return list
+}
+
+// tagKeys are the keys of a record that become tags where their value is a scalar.
+var tagKeys = []string{"source", "language", "model", "category", "task", "type", "dataset", "split"}
+
+func tags(record map[string]json.RawMessage) map[string]string {
+	out := map[string]string{}
+	for _, k := range tagKeys {
+		if s, ok := scalar(record[k]); ok && len(s) <= 200 {
+			out[k] = s
+		}
+	}
+	return out
+}
+
+// scalar gives a string, number or truth value as text.
+func scalar(raw json.RawMessage) (string, bool) {
+	if missing(raw) {
+		return "", false
+	}
+	switch raw[0] {
+	case '"':
+		var s string
+		if json.Unmarshal(raw, &s) != nil || s == "" {
+			return "", false
+		}
+		return s, true
+	case '{', '[':
+		return "", false
+	}
+	return string(raw), true
+}
+
+// chatRecord reads one conversation of messages. keys are the names that the list of messages may have.
+func chatRecord(data []byte, fallbackID string, keys ...string) (schemas.Conversation, *problem) {
+	var c schemas.Conversation
+	var rec map[string]json.RawMessage
+	if err := json.Unmarshal(data, &rec); err != nil {
+		return c, badRecord("%v", err)
+	}
+	var raw json.RawMessage
+	for _, k := range keys {
+		if raw = rec[k]; !missing(raw) {
+			break
+		}
+	}
+	if missing(raw) {
+		return c, badRecord("it has no %s", strings.Join(keys, " or "))
+	}
+	var list []chatMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return c, badRecord("%v", err)
+	}
+	var p *problem
+	if c.Messages, p = messages(list); p != nil {
+		return c, p
+	}
+	c.ConversationID = fallbackID
+	for _, k := range []string{"id", "conversation_id", "conversation_hash", "prompt_id"} {
+		if id, ok := scalar(rec[k]); ok {
+			c.ConversationID = id
+			break
+		}
+	}
+	if t := rec["tools"]; !missing(t) && t[0] == '[' {
+		s := compact(t)
+		c.Tools = &s
+	}
+	c.Tags = tags(rec)
+	return c, nil
+}
+
+// scanReader gives the records of a file of JSON values as items.
+type scanReader struct {
+	im   *Importer
+	scan *scanner
+	work func(data []byte, rec record) ([]schemas.Conversation, *problem)
+}
+
+func (r *scanReader) next() (Item, error) {
+	rec, err := r.scan.next()
+	if err != nil {
+		return Item{}, err
+	}
+	item := Item{where: Where{File: r.im.source.name, Line: rec.line, Record: rec.number}, records: 1}
+	if rec.bad != "" {
+		item.problem = badRecord("%s", rec.bad)
+		return item, nil
+	}
+	data := bytes.Clone(rec.data)
+	rec.data = nil
+	item.work = func() ([]schemas.Conversation, *problem) { return r.work(data, rec) }
+	return item, nil
+}
+
+func newScanReader(im *Importer, work func([]byte, record) ([]schemas.Conversation, *problem)) *scanReader {
+	return &scanReader{im: im, scan: newScanner(im.source.reader()), work: work}
+}
+
+func newOpenAI(im *Importer) reader {
+	return newScanReader(im, func(data []byte, rec record) ([]schemas.Conversation, *problem) {
+		c, p := chatRecord(data, fmt.Sprintf("conversation-%d", rec.number), "messages", "conversation", "conversations", "prompt")
+		if p != nil {
+			return nil, p
+		}
+		return []schemas.Conversation{c}, nil
+	})
+}
+
+func newQuestions(im *Importer) reader {
+	return newScanReader(im, func(data []byte, rec record) ([]schemas.Conversation, *problem) {
+		var q map[string]json.RawMessage
+		var turns []string
+		if err := json.Unmarshal(data, &q); err != nil {
+			return nil, badRecord("%v", err)
+		}
+		if err := json.Unmarshal(q["turns"], &turns); err != nil {
+			return nil, badRecord("turns: %v", err)
+		}
+		c := schemas.Conversation{ConversationID: fmt.Sprintf("question-%d", rec.number), Tags: tags(q)}
+		for _, k := range []string{"question_id", "id"} {
+			if id, ok := scalar(q[k]); ok {
+				c.ConversationID = id
+				break
+			}
+		}
+		for i := range turns {
+			c.Messages = append(c.Messages, schemas.Message{Role: "user", Content: &turns[i]})
+			if i < len(turns)-1 {
+				c.Messages = append(c.Messages, schemas.Message{Role: "assistant"}) // no one recorded it
+			}
+		}
+		return []schemas.Conversation{c}, nil
+	})
+}
