@@ -57,6 +57,9 @@ type passage struct {
 // next gives a text of n tokens with a space in front. One that is to be unique begins with words that no
 // other conversation has there.
 func (p *passage) next(n int, unique bool) (string, error) {
+	if n == 0 {
+		return "", nil
+	}
 	b, at := p.b, p.tape
 	if b.corpus == nil {
 		if unique {

@@ -187,7 +187,9 @@ func (p *planner) place(pl *plan, kept int64) {
 	if p.corpus != nil {
 		pl.tape = p.tape
 		for _, n := range pl.passages() {
-			p.tape += p.corpus.Segments(n)
+			if n > 0 {
+				p.tape += p.corpus.Segments(n)
+			}
 		}
 	}
 }
