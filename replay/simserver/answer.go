@@ -1,7 +1,6 @@
 package simserver
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -177,7 +176,3 @@ const (
 	jsonType   = "application/json"
 	streamType = "text/event-stream; charset=utf-8"
 )
-
-func newHeader(contentType string) http.Header {
-	return http.Header{"Content-Type": {contentType}, "Cache-Control": {"no-cache"}}
-}

@@ -220,10 +220,7 @@ func (j *job) shape(ask *ask, seed uint64) error {
 	if a.reasoning < n {
 		switch {
 		case unit(derive(cfg.Seed, "tools", j.truth.Seq)) < cfg.Tools && (j.x == chat || j.x == messages || j.x == responses || j.x == ollamaChat):
-			a.tool, a.toolName = true, ask.toolName()
-			if a.finish == "stop" {
-				a.finish = "tool_calls"
-			}
+			a.tool, a.toolName, a.finish = true, ask.toolName(), "tool_calls" // a call is whole at any length
 		case unit(derive(cfg.Seed, "refusal", j.truth.Seq)) < cfg.Refusal && (j.x == chat || j.x == responses):
 			a.refusal = true
 		}

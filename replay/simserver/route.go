@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -193,6 +192,3 @@ func (s *Server) simStats(k sink) {
 	}
 	s.reply(k, http.StatusOK, append(buffer(), b...))
 }
-
-// serves says whether the dialect has an API.
-func (d *dialect) serves(x api) bool { return slices.Contains(d.paths, x) }

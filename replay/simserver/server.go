@@ -113,12 +113,12 @@ func (s *Server) wrote() {
 
 // stats are counters of the whole server.
 type stats struct {
-	inFlight, maxInFlight             atomic.Int64
-	requests, refused, failed, faults atomic.Int64
-	promptTokens, generationTokens    atomic.Int64
-	success                           atomic.Int64
-	echoed, issued                    atomic.Int64
-	canceled                          atomic.Int64
+	inFlight, maxInFlight          atomic.Int64
+	requests, refused, faults      atomic.Int64
+	promptTokens, generationTokens atomic.Int64
+	success                        atomic.Int64
+	echoed, issued                 atomic.Int64
+	canceled                       atomic.Int64
 }
 
 // enter counts a request as in flight and gives how many are, itself included.

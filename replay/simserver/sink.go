@@ -204,6 +204,9 @@ func (s *connSink) writeHead(status int, header http.Header) {
 }
 
 func (s *connSink) writeBody(b []byte, last bool) error {
+	if s.form == nil {
+		return s.writePiece(b, last)
+	}
 	pieces, err := s.form.apply(b, last)
 	if err != nil {
 		return err
@@ -271,7 +274,7 @@ func (s *connSink) watch() (<-chan struct{}, func()) {
 		}
 	}()
 	return gone, func() {
-		s.c.arm(past)
+		_ = s.c.rwc.SetReadDeadline(past)
 		<-stopped
 	}
 }
