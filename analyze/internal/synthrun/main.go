@@ -16,6 +16,7 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/internal/synth"
+	"parley/analyze/render"
 )
 
 func main() {
@@ -100,6 +101,9 @@ func analyzeTo(path, input, window, from string, slos, by []string) error {
 	res, err := analyze.Analyze(ctx, runs, o)
 	if err != nil {
 		return err
+	}
+	if path == "-" {
+		return render.Write(os.Stdout, render.Table, res, render.Options{})
 	}
 	text, err := json.MarshalIndent(res, "", " ")
 	if err != nil {

@@ -1,0 +1,105 @@
+package render
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+
+	"parley/analyze"
+)
+
+// csvHeader are the columns of the CSV: one line per statistic, so that a data frame needs no parsing of
+// column names. group is empty for the total, else "column=value" joined by semicolons.
+var csvHeader = []string{"run", "verdict", "scope", "group", "figure", "statistic", "value", "low", "high", "unit", "n", "error_rate"}
+
+func writeCSV(w io.Writer, res *analyze.Result) error {
+	out := csv.NewWriter(w)
+	c := csvWriter{out: out}
+	c.line(csvHeader...)
+	for i := range res.Runs {
+		r := &res.Runs[i]
+		c.run, c.verdict = clean(r.Label), string(r.Verdict.Grade)
+		c.group("window", &r.Total)
+		for i := range r.Phases {
+			c.group("phase", &r.Phases[i])
+		}
+		for i := range r.Groups {
+			c.group("group", &r.Groups[i])
+		}
+	}
+	out.Flush()
+	if c.err != nil {
+		return c.err
+	}
+	return out.Error()
+}
+
+type csvWriter struct {
+	out          *csv.Writer
+	run, verdict string
+	err          error
+}
+
+func (c *csvWriter) line(cells ...string) {
+	if c.err == nil {
+		c.err = c.out.Write(cells)
+	}
+}
+
+// exact prints a number so that it reads back the same; nothing for no value.
+func exact(n analyze.Num) string {
+	if !n.Known() {
+		return ""
+	}
+	return strconv.FormatFloat(float64(n), 'g', -1, 64)
+}
+
+func (c *csvWriter) group(scope string, g *analyze.Group) {
+	var keys []string
+	for _, k := range g.Keys {
+		keys = append(keys, clean(k.Column+"="+k.Value))
+	}
+	name := strings.Join(keys, ";")
+	stat := func(figure, statistic, value, low, high, unit string, n int64) {
+		c.line(c.run, c.verdict, scope, name, figure, statistic, value, low, high, unit, strconv.FormatInt(n, 10), exact(g.Counts.ErrorRate))
+	}
+	for i := range g.Figures {
+		f := &g.Figures[i]
+		stat(f.Name, "mean", exact(f.Mean), exact(f.MeanLow), exact(f.MeanHigh), f.Unit, f.N)
+		stat(f.Name, "std", exact(f.Std), "", "", f.Unit, f.N)
+		stat(f.Name, "min", exact(f.Min), "", "", f.Unit, f.N)
+		for _, p := range f.Percentiles {
+			stat(f.Name, percentName(p.P), exact(p.Value), exact(p.Low), exact(p.High), f.Unit, f.N)
+		}
+		for _, p := range f.FailureAware {
+			value := exact(p.Value)
+			if p.Infinite {
+				value = "inf"
+			}
+			stat(f.Name, percentName(p.P)+"_failed_as_infinite", value, "", "", f.Unit, f.N+g.Counts.Failed)
+		}
+		stat(f.Name, "max", exact(f.Max), "", "", f.Unit, f.N)
+	}
+	plain := func(figure string, v analyze.Num, unit string) {
+		stat(figure, "value", exact(v), "", "", unit, g.Counts.OK)
+	}
+	plain("planned", analyze.Num(g.Counts.Planned), "turns")
+	plain("ok", analyze.Num(g.Counts.OK), "turns")
+	plain("failed", analyze.Num(g.Counts.Failed), "turns")
+	plain("error_rate", g.Counts.ErrorRate, "share")
+	plain("request_throughput", g.Throughput.Requests, "1/s")
+	plain("prompt_throughput", g.Throughput.PromptTokens, "tokens/s")
+	plain("output_throughput", g.Throughput.CompletionTokens, "tokens/s")
+	plain("total_throughput", g.Throughput.TotalTokens, "tokens/s")
+	plain("cache_reuse", g.Tokens.CacheReuse, "share")
+	plain("cache_ceiling", g.Tokens.CacheCeiling, "share")
+	if g.Goodput != nil {
+		plain("goodput", g.Goodput.Requests, "1/s")
+		plain("goodput_tokens", g.Goodput.Tokens, "tokens/s")
+		plain("goodput_share", g.Goodput.Share, "share")
+	}
+	if g.Fluidity != nil {
+		plain("fluidity", g.Fluidity.Share, "share")
+	}
+}

@@ -1,0 +1,68 @@
+// Package render prints results of package analyze. It computes nothing: what is not in the result is not
+// printed. Every string that comes from a file (labels, tags, error texts) loses its control characters
+// before it reaches a terminal or a document.
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"parley/analyze"
+)
+
+// Format is a way to print a result.
+type Format string
+
+// The formats. What vllm bench serve saves needs the rows too: see analyze.VLLMResult.
+const (
+	Table    Format = "table"
+	JSON     Format = "json"
+	CSV      Format = "csv"
+	Markdown Format = "markdown"
+)
+
+// Options is how to print.
+type Options struct {
+	Color bool // mark the verdict with terminal colours; for terminals only
+}
+
+// Write prints a result.
+func Write(w io.Writer, format Format, res *analyze.Result, o Options) error {
+	switch format {
+	case Table:
+		return writeTable(w, res, o)
+	case Markdown:
+		return writeMarkdown(w, res)
+	case CSV:
+		return writeCSV(w, res)
+	case JSON:
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(res)
+	}
+	return fmt.Errorf("there is no format %q: choose table, json, csv or markdown", format)
+}
+
+// clean makes a string from a file safe to print: control characters, which a terminal would obey, and
+// characters that turn the direction of text are shown as their codes.
+func clean(s string) string {
+	if strings.IndexFunc(s, unsafeRune) < 0 && strings.ToValidUTF8(s, "") == s {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		if unsafeRune(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unsafeRune(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}

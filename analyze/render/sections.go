@@ -1,0 +1,368 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"parley/analyze"
+	"parley/schemas"
+)
+
+// section is one table of a report, in words.
+type section struct {
+	title  string
+	before []string // lines above the table
+	header []string
+	rows   [][]string
+	left   int // columns that are text; the rest are numbers
+	after  []string
+}
+
+// sections lays a result out as tables.
+func sections(res *analyze.Result) []section {
+	var out []section
+	for i := range res.Runs {
+		out = append(out, runSections(res, &res.Runs[i])...)
+	}
+	if res.Comparison != nil {
+		out = append(out, comparisonSections(res.Comparison)...)
+	}
+	if len(res.Gates) > 0 {
+		out = append(out, gateSection(res.Gates))
+	}
+	if res.Sweep != nil && len(res.Sweep.Rows) > 1 || res.Sweep != nil && res.Sweep.GPUs > 0 {
+		out = append(out, sweepSections(res.Sweep)...)
+	}
+	if len(res.Warnings) > 0 {
+		s := section{title: "Warnings"}
+		for _, w := range res.Warnings {
+			s.before = append(s.before, clean(w.Text))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func runSections(res *analyze.Result, r *analyze.RunResult) []section {
+	out := []section{overview(r), requests(r), latencies(res, r), waits(res, r)}
+	if s := intervals(res, r); len(s.rows) > 0 {
+		out = append(out, s)
+	}
+	out = append(out, rates(r))
+	if len(r.Phases) > 0 {
+		s := groups(r, r.Phases, "Phases, over the whole run")
+		out = append(out, s)
+	}
+	if len(r.Groups) > 0 {
+		out = append(out, groups(r, r.Groups, "By "+strings.Join(res.By, " and ")))
+	}
+	if len(res.By) == 0 && len(r.CacheTurns) > 1 {
+		out = append(out, cache(r))
+	}
+	if len(r.Warnings) > 0 {
+		s := section{title: "Warnings"}
+		for _, w := range r.Warnings {
+			s.before = append(s.before, clean(w.Text))
+		}
+		out = append(out, s)
+	}
+	return slices.DeleteFunc(out, func(s section) bool { return len(s.rows) == 0 && len(s.before) == 0 })
+}
+
+// overview says what was run and how far to trust it.
+func overview(r *analyze.RunResult) section {
+	s := section{title: clean(r.Label) + ": " + string(r.Verdict.Grade)}
+	for _, why := range r.Verdict.Reasons {
+		s.before = append(s.before, fmt.Sprintf("%s: %s. %s.", why.Grade, clean(why.Text), sentence(clean(why.Advice))))
+	}
+	line := fmt.Sprintf("Run of %s, %s long", r.Origin.UTC().Format("2006-01-02 15:04:05 UTC"), seconds(r.Duration))
+	if r.Ended != "" {
+		line += ", ended: " + clean(r.Ended)
+	}
+	s.before = append(s.before, line)
+	for _, t := range r.Targets {
+		s.before = append(s.before, clean(fmt.Sprintf("Target %s, model %s (%s)", t.URL, t.Model, t.API)))
+	}
+	if d := r.Dataset; d.File != "" {
+		s.before = append(s.before, clean(fmt.Sprintf("Dataset %s, %s", d.File, short(d.ContentHash))))
+	}
+	s.before = append(s.before, fmt.Sprintf("Window (%s): %s", r.Window.Kind, clean(r.Window.How)))
+	clock := "arrival times by the kernel"
+	if r.Clock.Source != "kernel" {
+		clock = "arrival times by the process (no kernel stamps)"
+	}
+	s.before = append(s.before, "Clock: "+clock)
+	if c := r.Calibrated; c != nil {
+		s.before = append(s.before, fmt.Sprintf("This client added at this load: TTFT p50 %s ms, p99 %s ms; gaps p50 %s ms, p99 %s ms (%s requests, %s at once)",
+			number(analyze.Num(c.TTFTErrP50)), number(analyze.Num(c.TTFTErrP99)), number(analyze.Num(c.GapErrP50)), number(analyze.Num(c.GapErrP99)), count(c.Requests), count(c.Streams)))
+	}
+	return s
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func short(hash string) string {
+	if len(hash) > 19 {
+		return hash[:19] + "..."
+	}
+	return hash
+}
+
+func seconds(n analyze.Num) string { return number(n) + " s" }
+
+// requests counts turns by status, for each phase and the window.
+func requests(r *analyze.RunResult) section {
+	s := section{title: "Turns", left: 1, header: []string{"", "planned", "ok"}}
+	all := append(slices.Clone(r.Phases), r.Total)
+	var statuses []schemas.Status
+	for _, status := range schemas.Statuses[1:] {
+		if slices.ContainsFunc(all, func(g analyze.Group) bool { return g.Counts.ByStatus[status] > 0 }) {
+			statuses = append(statuses, status)
+			s.header = append(s.header, string(status))
+		}
+	}
+	s.header = append(s.header, "error rate", "in flight at end", "conversations")
+	for i := range all {
+		g := &all[i]
+		name := "window"
+		if len(g.Keys) > 0 {
+			name = clean(g.Keys[0].Value)
+		}
+		row := []string{name, count(g.Counts.Planned), count(g.Counts.OK)}
+		for _, status := range statuses {
+			row = append(row, count(g.Counts.ByStatus[status]))
+		}
+		s.rows = append(s.rows, append(row, percent(g.Counts.ErrorRate), count(g.Counts.InFlightAtEnd), count(g.Counts.Conversations)))
+	}
+	if kinds := r.Total.Counts.ErrorKinds; len(kinds) > 0 {
+		var parts []string
+		for _, k := range sortedKeys(kinds) {
+			parts = append(parts, fmt.Sprintf("%s %s", clean(k), count(kinds[k])))
+		}
+		s.after = append(s.after, "Errors: "+strings.Join(parts, ", "))
+	}
+	if n := r.Total.Counts.Censored; n > 0 {
+		s.after = append(s.after, fmt.Sprintf("%s turns were in flight when the run stopped them: their latency is unknown, and at least as long as they had run", count(n)))
+	}
+	return s
+}
+
+func sortedKeys(m map[string]int64) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// secondary are the figures of the second table.
+func secondary(name string) bool {
+	return strings.HasPrefix(name, "lag_") || strings.HasPrefix(name, "conversation_") || name == "send_lag" || name == "write_time"
+}
+
+func figureHeader(res *analyze.Result) []string {
+	h := []string{"ms", "n", "mean"}
+	for _, p := range res.Percentiles {
+		h = append(h, percentName(p))
+	}
+	return append(h, "max")
+}
+
+func figureRow(f *analyze.Figure) []string {
+	row := []string{f.Title, count(f.N), number(f.Mean)}
+	for i := range f.Percentiles {
+		row = append(row, percentile(&f.Percentiles[i]))
+	}
+	return append(row, number(f.Max))
+}
+
+func latencies(res *analyze.Result, r *analyze.RunResult) section {
+	c := &r.Total.Counts
+	s := section{
+		title: fmt.Sprintf("Latency of completed turns, from %s (error rate %s: %s of %s failed)", res.From, percent(c.ErrorRate), count(c.Failed), count(c.OK+c.Failed)),
+		left:  1, header: figureHeader(res),
+	}
+	small := false
+	for i := range r.Total.Figures {
+		f := &r.Total.Figures[i]
+		if secondary(f.Name) || f.N == 0 {
+			continue
+		}
+		s.rows = append(s.rows, figureRow(f))
+		for _, p := range f.Percentiles {
+			small = small || !p.Carried
+		}
+		if len(f.FailureAware) > 0 && (f.Name == "ttft" || f.Name == "e2e") {
+			row := []string{f.Title + ", failed as infinite", count(f.N + c.Failed), none}
+			for i := range f.FailureAware {
+				row = append(row, percentile(&f.FailureAware[i]))
+			}
+			s.rows = append(s.rows, append(row, none))
+		}
+		if f.Name == "itl" && strings.Contains(f.Population, "estimated") {
+			s.after = append(s.after, "ITL: "+clean(f.Population))
+		}
+	}
+	if small {
+		s.after = append(s.after, "n<N: the sample has fewer than the N rows that carry this percentile")
+	}
+	return s
+}
+
+func waits(res *analyze.Result, r *analyze.RunResult) section {
+	s := section{title: "Waits of the client, and conversations", left: 1, header: figureHeader(res)}
+	for i := range r.Total.Figures {
+		if f := &r.Total.Figures[i]; secondary(f.Name) && f.N > 0 {
+			s.rows = append(s.rows, figureRow(f))
+		}
+	}
+	return s
+}
+
+// intervals shows how sure the headline percentiles are.
+func intervals(res *analyze.Result, r *analyze.RunResult) section {
+	s := section{
+		title: fmt.Sprintf("%g %% intervals, conversations taken as clusters", res.Level*100), left: 1,
+		header: []string{"ms", "conversations", "mean"},
+	}
+	for _, p := range res.Percentiles {
+		s.header = append(s.header, percentName(p))
+	}
+	for i := range r.Total.Figures {
+		f := &r.Total.Figures[i]
+		switch f.Name {
+		case "ttft", "tpot", "itl", "e2e":
+		default:
+			continue
+		}
+		if f.Clusters < 2 {
+			continue
+		}
+		row := []string{f.Title, count(f.Clusters), interval(f.MeanLow, f.MeanHigh)}
+		for _, p := range f.Percentiles {
+			row = append(row, interval(p.Low, p.High))
+		}
+		s.rows = append(s.rows, row)
+	}
+	return s
+}
+
+func rates(r *analyze.RunResult) section {
+	t, k := &r.Total.Throughput, &r.Total.Tokens
+	s := section{title: "Throughput over " + seconds(t.Seconds), left: 1, header: []string{"", "value"}}
+	add := func(name, value string) {
+		if value != none {
+			s.rows = append(s.rows, []string{name, value})
+		}
+	}
+	add("Requests per second", number(t.Requests))
+	add("Conversations started per second", number(t.Conversations))
+	add("Prompt tokens per second", number(t.PromptTokens))
+	add("  of them cached", number(t.CachedTokens))
+	add("Output tokens per second", number(t.CompletionTokens))
+	add("  in the best second", number(t.PeakTokenRate))
+	add("All tokens per second", number(t.TotalTokens))
+	add("Output tokens per second and user (1/TPOT)", number(t.TokensPerUser))
+	add("Requests in flight, mean", number(t.MeanInFlight))
+	add("Requests in flight, peak", count(t.PeakInFlight))
+	add("Conversations at once, peak", count(t.PeakActive))
+	add("Prompt tokens, mean", number(k.MeanPrompt))
+	add("Output tokens, mean", number(k.MeanOutput))
+	add("Cache reuse (cached / prompt)", percent(k.CacheReuse))
+	add("  ceiling of an infinite cache", percent(k.CacheCeiling))
+	if g := r.Total.Goodput; g != nil {
+		add("Goodput, requests per second", number(g.Requests))
+		add("Goodput, output tokens per second", number(g.Tokens))
+		add("Turns within every objective", fmt.Sprintf("%s (%s of %s)", percent(g.Share), count(g.Good), count(g.Of)))
+	}
+	if f := r.Total.Fluidity; f != nil {
+		add("Fluidity (tokens in time, slack kept)", percent(f.Share))
+		add("Turns with 90 % of tokens in time", percent(f.Good))
+	}
+	return s
+}
+
+// groups is one line per group.
+func groups(r *analyze.RunResult, list []analyze.Group, title string) section {
+	s := section{title: fmt.Sprintf("%s (latencies in ms)", title), left: len(list[0].Keys)}
+	for _, k := range list[0].Keys {
+		s.header = append(s.header, clean(k.Column))
+	}
+	type column struct {
+		name string
+		get  func(g *analyze.Group) string
+	}
+	at := func(figure string, p float64) func(g *analyze.Group) string {
+		return func(g *analyze.Group) string {
+			f := g.Figure(figure)
+			if f == nil || f.N == 0 {
+				return none
+			}
+			return percentile(f.Percentile(p))
+		}
+	}
+	columns := []column{
+		{"ok", func(g *analyze.Group) string { return count(g.Counts.OK) }},
+		{"error rate", func(g *analyze.Group) string { return percent(g.Counts.ErrorRate) }},
+	}
+	for _, f := range []struct{ name, title string }{{"ttft", "TTFT"}, {"tpot", "TPOT"}, {"itl", "ITL"}, {"e2e", "E2E"}} {
+		total := r.Total.Figure(f.name)
+		if total == nil || total.N == 0 {
+			continue
+		}
+		first, last := total.Percentiles[0].P, total.Percentiles[len(total.Percentiles)-1].P
+		columns = append(columns, column{f.title + " " + percentName(first), at(f.name, first)})
+		if f.name != "tpot" && last != first {
+			columns = append(columns, column{f.title + " " + percentName(last), at(f.name, last)})
+		}
+	}
+	columns = append(columns,
+		column{"req/s", func(g *analyze.Group) string { return number(g.Throughput.Requests) }},
+		column{"out tok/s", func(g *analyze.Group) string { return number(g.Throughput.CompletionTokens) }},
+		column{"prompt", func(g *analyze.Group) string { return number(g.Tokens.MeanPrompt) }},
+		column{"cache reuse", func(g *analyze.Group) string { return percent(g.Tokens.CacheReuse) }},
+		column{"ceiling", func(g *analyze.Group) string { return percent(g.Tokens.CacheCeiling) }},
+	)
+	if r.Total.Goodput != nil {
+		columns = append(columns, column{"in SLO", func(g *analyze.Group) string {
+			if g.Goodput == nil {
+				return none
+			}
+			return percent(g.Goodput.Share)
+		}})
+	}
+	for _, c := range columns {
+		s.header = append(s.header, c.name)
+	}
+	for i := range list {
+		g := &list[i]
+		var row []string
+		for _, k := range g.Keys {
+			row = append(row, clean(k.Value))
+		}
+		for _, c := range columns {
+			row = append(row, c.get(g))
+		}
+		s.rows = append(s.rows, row)
+	}
+	return s
+}
+
+func cache(r *analyze.RunResult) section {
+	s := section{title: "Cache reuse by turn", left: 1, header: []string{"turn", "rows", "reuse", "ceiling"}}
+	for i, c := range r.CacheTurns {
+		if i >= 20 {
+			s.after = append(s.after, fmt.Sprintf("and %d more turns: use --by turn", len(r.CacheTurns)-i))
+			break
+		}
+		s.rows = append(s.rows, []string{count(c.Turn), count(c.Rows), percent(c.Reuse), percent(c.Ceiling)})
+	}
+	return s
+}
