@@ -1,0 +1,276 @@
+package scrape
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Normalised names. Counters count since the server's start: differences are what happened in a run.
+const (
+	Running         = "running"                 // requests being worked on
+	Waiting         = "waiting"                 // requests in the server's queue
+	KVUsage         = "kv_usage"                // share of the KV cache in use, 0 to 1, of the fullest engine
+	KVUsageMean     = "kv_usage_mean"           // the mean over engines, where there are several
+	CacheHits       = "prefix_cache_hits"       // counter: prompt tokens found in the prefix cache
+	CacheQueries    = "prefix_cache_queries"    // counter: prompt tokens looked up there
+	CacheHitRate    = "prefix_cache_hit_rate"   // 0 to 1, where the server gives a rate, of its own window
+	Preemptions     = "preemptions"             // counter: requests thrown out of the batch for want of memory
+	GenerationToken = "generation_tokens"       // counter
+	PromptTokens    = "prompt_tokens"           // counter, cached ones included
+	PromptEvaluated = "prompt_tokens_evaluated" // counter of a server that leaves the cached ones out
+)
+
+// how the samples of one family become one figure.
+type fold uint8
+
+const (
+	sum fold = iota // over engines, models, ranks
+	top             // the largest, and the mean beside it
+)
+
+// names lists for each normalised name the servers' own, newest first; the first that a server sends is
+// taken. They are without _total, which counters have or have not. A histogram or summary gives its sum.
+//
+// Sources: the metrics pages of vLLM (docs, "Production Metrics"), SGLang ("Production Metrics"),
+// TensorRT-LLM (trtllm-serve; Prometheus names as in the gateway API inference extension's model server
+// protocol), llama.cpp (server README), text-generation-inference ("Metrics") and Dynamo ("Metrics
+// Catalog").
+var names = []struct {
+	name string
+	fold fold
+	raw  []string
+}{
+	{Running, sum, []string{
+		"vllm:num_requests_running", "sglang:num_running_reqs", "trtllm_num_requests_running",
+		"llamacpp:requests_processing", "tgi_batch_current_size", "dynamo_frontend_inflight_requests",
+	}},
+	{Waiting, sum, []string{
+		"vllm:num_requests_waiting", "sglang:num_queue_reqs", "trtllm_num_requests_waiting", "trtllm_num_queued_requests",
+		"llamacpp:requests_deferred", "tgi_queue_size", "dynamo_frontend_queued_requests",
+	}},
+	{KVUsage, top, []string{
+		"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage", "trtllm_kv_cache_utilization",
+		"llamacpp:kv_cache_usage_ratio", "dynamo_component_gpu_cache_usage_percent", "dynamo_component_kvstats_gpu_cache_usage_percent",
+	}},
+	{CacheHits, sum, []string{
+		"vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits", "sglang:cached_tokens", "dynamo_frontend_cached_tokens",
+	}},
+	{CacheQueries, sum, []string{
+		"vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries", "dynamo_frontend_input_sequence_tokens",
+	}},
+	{CacheHitRate, top, []string{
+		"sglang:cache_hit_rate", "trtllm_kv_cache_hit_rate", "vllm:gpu_prefix_cache_hit_rate",
+		"dynamo_component_kvstats_gpu_prefix_cache_hit_rate",
+	}},
+	{Preemptions, sum, []string{
+		"vllm:num_preemptions", "sglang:num_retracted_requests",
+	}},
+	{GenerationToken, sum, []string{
+		"vllm:generation_tokens", "sglang:generation_tokens", "llamacpp:tokens_predicted", "tgi_request_generated_tokens",
+		"dynamo_frontend_output_tokens", "dynamo_frontend_output_sequence_tokens",
+	}},
+	{PromptTokens, sum, []string{
+		"vllm:prompt_tokens", "sglang:prompt_tokens", "tgi_request_input_length", "dynamo_frontend_input_sequence_tokens",
+	}},
+	{PromptEvaluated, sum, []string{"llamacpp:prompt_tokens"}},
+}
+
+// figure is one normalised value.
+type figure struct {
+	name, raw string
+	value     float64
+}
+
+var errNoFigures = errors.New("no figures of a known name")
+
+// parse reads a response of /metrics: Prometheus text, or TensorRT-LLM's JSON.
+func parse(body []byte) (figures []figure, err error) {
+	// The parser has been known to panic on hostile input; telemetry must not end a run.
+	defer func() {
+		if p := recover(); p != nil {
+			figures, err = nil, fmt.Errorf("the figures cannot be read: %v", p)
+		}
+	}()
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '[' || trimmed[0] == '{') {
+		return parseJSON(trimmed)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil && len(families) == 0 {
+		return nil, fmt.Errorf("neither Prometheus text nor JSON: %.200q", err.Error())
+	}
+	byName := make(map[string]*dto.MetricFamily, len(families))
+	for name, family := range families {
+		// Of a counter that stands there both ways, the one with _total is the counter.
+		short := strings.TrimSuffix(name, "_total")
+		if _, there := byName[short]; !there || short != name {
+			byName[short] = family
+		}
+	}
+	for _, n := range names {
+		for _, raw := range n.raw {
+			family := byName[raw]
+			if family == nil {
+				continue
+			}
+			total, most, count := 0.0, math.Inf(-1), 0
+			for _, m := range family.GetMetric() {
+				v, ok := value(m)
+				if !ok {
+					continue
+				}
+				total += v
+				most = max(most, v)
+				count++
+			}
+			if count == 0 {
+				continue
+			}
+			if n.fold == sum {
+				figures = append(figures, figure{n.name, family.GetName(), total})
+				break
+			}
+			figures = append(figures, figure{n.name, family.GetName(), most})
+			if n.name == KVUsage && count > 1 {
+				figures = append(figures, figure{KVUsageMean, family.GetName(), total / float64(count)})
+			}
+			break
+		}
+	}
+	if len(figures) == 0 {
+		return nil, errNoFigures
+	}
+	return figures, nil
+}
+
+// value gives a sample's value, or the sum of a histogram or summary; not what is not finite.
+func value(m *dto.Metric) (float64, bool) {
+	var v float64
+	switch {
+	case m.Counter != nil:
+		v = m.Counter.GetValue()
+	case m.Gauge != nil:
+		v = m.Gauge.GetValue()
+	case m.Untyped != nil:
+		v = m.Untyped.GetValue()
+	case m.Histogram != nil:
+		v = m.Histogram.GetSampleSum()
+	case m.Summary != nil:
+		v = m.Summary.GetSampleSum()
+	default:
+		return 0, false
+	}
+	return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+}
+
+// iteration is TensorRT-LLM's statistics of one iteration of an engine. The server takes a statistic out
+// of its queue when it is read, so an empty list only means that no iteration came since.
+type iteration struct {
+	Rank    *int64   `json:"attentionDpRank"`
+	Active  *float64 `json:"numActiveRequests"`
+	Queued  *float64 `json:"numQueuedRequests"`
+	KVCache *struct {
+		Max            *float64 `json:"maxNumBlocks"`
+		Used           *float64 `json:"usedNumBlocks"`
+		Free           *float64 `json:"freeNumBlocks"`
+		Reused         *float64 `json:"reusedBlocks"`
+		Missed         *float64 `json:"missedBlocks"`
+		TokensPerBlock *float64 `json:"tokensPerBlock"`
+		HitRate        *float64 `json:"cacheHitRate"`
+	} `json:"kvCacheStats"`
+}
+
+// parseJSON reads TensorRT-LLM's list of iterations (or one of them): the last of each rank is the state
+// now. Blocks of the prefix cache are given as tokens.
+func parseJSON(body []byte) ([]figure, error) {
+	var list []iteration
+	if body[0] == '{' {
+		list = make([]iteration, 1)
+		if err := json.Unmarshal(body, &list[0]); err != nil {
+			return nil, fmt.Errorf("JSON: %.200q", err.Error())
+		}
+	} else if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("JSON: %.200q", err.Error())
+	} else if len(list) == 0 {
+		return nil, nil
+	}
+	latest := map[int64]*iteration{}
+	for i := range list {
+		rank := int64(0)
+		if r := list[i].Rank; r != nil {
+			rank = *r
+		}
+		latest[rank] = &list[i]
+	}
+	type acc struct {
+		raw         string
+		total, most float64
+		n           int
+	}
+	accs := map[string]*acc{}
+	add := func(name, raw string, v *float64, factor float64) {
+		if v == nil {
+			return
+		}
+		a := accs[name]
+		if a == nil {
+			a = &acc{raw: raw, most: math.Inf(-1)}
+			accs[name] = a
+		}
+		a.total += *v * factor
+		a.most = max(a.most, *v*factor)
+		a.n++
+	}
+	for _, it := range latest {
+		add(Running, "numActiveRequests", it.Active, 1)
+		add(Waiting, "numQueuedRequests", it.Queued, 1)
+		kv := it.KVCache
+		if kv == nil {
+			continue
+		}
+		blocks := kv.Max
+		if blocks == nil && kv.Used != nil && kv.Free != nil {
+			both := *kv.Used + *kv.Free
+			blocks = &both
+		}
+		if blocks != nil && *blocks > 0 {
+			add(KVUsage, "kvCacheStats.usedNumBlocks", kv.Used, 1 / *blocks)
+		}
+		add(CacheHitRate, "kvCacheStats.cacheHitRate", kv.HitRate, 1)
+		if kv.TokensPerBlock != nil && kv.Reused != nil && kv.Missed != nil {
+			add(CacheHits, "kvCacheStats.reusedBlocks", kv.Reused, *kv.TokensPerBlock)
+			both := *kv.Reused + *kv.Missed
+			add(CacheQueries, "kvCacheStats.missedBlocks", &both, *kv.TokensPerBlock)
+		}
+	}
+	var figures []figure
+	for _, n := range names {
+		a := accs[n.name]
+		if a == nil {
+			continue
+		}
+		v := a.total
+		if n.fold == top {
+			v = a.most
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		figures = append(figures, figure{n.name, a.raw, v})
+		if n.name == KVUsage && a.n > 1 {
+			figures = append(figures, figure{KVUsageMean, a.raw, a.total / float64(a.n)})
+		}
+	}
+	if len(figures) == 0 {
+		return nil, errNoFigures
+	}
+	return figures, nil
+}

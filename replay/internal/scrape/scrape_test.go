@@ -1,0 +1,362 @@
+package scrape
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"parley/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const vllmText = `# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="m"} 3.0
+vllm:num_requests_running{engine="1",model_name="m"} 2.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0",model_name="m"} 1.0
+vllm:num_requests_waiting{engine="1",model_name="m"} 0.0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
+vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.75
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{engine="0",model_name="m"} 1000.0
+vllm:prefix_cache_queries_total{engine="1",model_name="m"} 500.0
+# TYPE vllm:prefix_cache_queries_created gauge
+vllm:prefix_cache_queries_created{engine="0",model_name="m"} 1.76e+09
+# TYPE vllm:prefix_cache_hits_total counter
+vllm:prefix_cache_hits_total{engine="0",model_name="m"} 800.0
+vllm:prefix_cache_hits_total{engine="1",model_name="m"} 100.0
+# TYPE vllm:num_preemptions_total counter
+vllm:num_preemptions_total{engine="0",model_name="m"} 2.0
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="m"} 1.2e+03
+# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{engine="0",model_name="m"} 345.0
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.1",model_name="m"} 1.0
+vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="m"} 1.0
+vllm:time_to_first_token_seconds_count{engine="0",model_name="m"} 1.0
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="m"} 0.05
+`
+
+// TestNames reads what each kind of server sends.
+func TestNames(t *testing.T) {
+	for _, c := range []struct{ server, body, want string }{
+		{"vllm", vllmText, "running=5 waiting=1 kv_usage=0.75 kv_usage_mean=0.5 prefix_cache_hits=900 prefix_cache_queries=1500 preemptions=2 generation_tokens=345 prompt_tokens=1200"},
+		{"older vllm", "# TYPE vllm:gpu_cache_usage_perc gauge\nvllm:gpu_cache_usage_perc 0.5\nvllm:gpu_prefix_cache_hits_total 3\nvllm:gpu_prefix_cache_queries_total 9\nvllm:num_requests_running 1\n",
+			"running=1 kv_usage=0.5 prefix_cache_hits=3 prefix_cache_queries=9"},
+		{"vllm between the names", "vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc 0.6\nvllm:prompt_tokens 7\nvllm:prompt_tokens_total 9\n", "kv_usage=0.6 prompt_tokens=9"},
+		{"counters without _total", "vllm:prompt_tokens 7\nvllm:generation_tokens 8\n", "generation_tokens=8 prompt_tokens=7"},
+		{"sglang", `# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{model_name="m",tp_rank="0"} 4.0
+sglang:num_queue_reqs{model_name="m"} 6.0
+sglang:token_usage{model_name="m"} 0.28
+sglang:cache_hit_rate{model_name="m"} 0.007
+sglang:cached_tokens_total{cache_source="device",model_name="m"} 100.0
+sglang:cached_tokens_total{cache_source="host",model_name="m"} 20.0
+sglang:prompt_tokens_total{model_name="m"} 8128902.0
+sglang:generation_tokens_total{model_name="m"} 7557572.0
+sglang:num_retracted_requests_total{model_name="m"} 1.0
+sglang:num_retracted_reqs{model_name="m"} 9.0
+`, "running=4 waiting=6 kv_usage=0.28 prefix_cache_hits=120 prefix_cache_hit_rate=0.007 preemptions=1 generation_tokens=7.557572e+06 prompt_tokens=8.128902e+06"},
+		{"tensorrt-llm json", `[{"iter":1,"numActiveRequests":9},{"gpuMemUsage":76665782272,"iter":154,"iterLatencyMS":7.0,"kvCacheStats":{"allocNewBlocks":3126,"cacheHitRate":0.125,"freeNumBlocks":75,"maxNumBlocks":100,"missedBlocks":7,"reusedBlocks":1,"tokensPerBlock":32,"usedNumBlocks":25},"numActiveRequests":1,"numQueuedRequests":2}]`,
+			"running=1 waiting=2 kv_usage=0.25 prefix_cache_hits=32 prefix_cache_queries=256 prefix_cache_hit_rate=0.125"},
+		{"tensorrt-llm ranks", `[{"attentionDpRank":0,"numActiveRequests":9},{"attentionDpRank":1,"numActiveRequests":2,"kvCacheStats":{"usedNumBlocks":10,"freeNumBlocks":30}},{"attentionDpRank":0,"numActiveRequests":3,"kvCacheStats":{"usedNumBlocks":50,"maxNumBlocks":100}}]`,
+			"running=5 kv_usage=0.5 kv_usage_mean=0.375"},
+		{"tensorrt-llm text", "trtllm_kv_cache_hit_rate 0.5\ntrtllm_kv_cache_utilization 0.1\ntrtllm_num_requests_running 3\ntrtllm_num_requests_waiting 1\n", "running=3 waiting=1 kv_usage=0.1 prefix_cache_hit_rate=0.5"},
+		{"tensorrt-llm without news", `[]`, ""},
+		{"llama.cpp", "# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total 68\nllamacpp:tokens_predicted_total 24\nllamacpp:requests_processing 1\nllamacpp:requests_deferred 2\n",
+			"running=1 waiting=2 generation_tokens=24 prompt_tokens_evaluated=68"},
+		{"tgi", `# TYPE tgi_request_generated_tokens histogram
+tgi_request_generated_tokens_bucket{le="10"} 1
+tgi_request_generated_tokens_bucket{le="+Inf"} 2
+tgi_request_generated_tokens_sum 30
+tgi_request_generated_tokens_count 2
+# TYPE tgi_request_input_length histogram
+tgi_request_input_length_bucket{le="+Inf"} 2
+tgi_request_input_length_sum 40
+tgi_request_input_length_count 2
+# TYPE tgi_queue_size gauge
+tgi_queue_size 3
+# TYPE tgi_batch_current_size gauge
+tgi_batch_current_size 2
+`, "running=2 waiting=3 generation_tokens=30 prompt_tokens=40"},
+		{"dynamo", `# TYPE dynamo_frontend_inflight_requests gauge
+dynamo_frontend_inflight_requests{model="a"} 2
+dynamo_frontend_inflight_requests{model="b"} 1
+# TYPE dynamo_frontend_queued_requests gauge
+dynamo_frontend_queued_requests{model="a"} 4
+# TYPE dynamo_frontend_output_tokens_total counter
+dynamo_frontend_output_tokens_total{model="a"} 100
+# TYPE dynamo_frontend_cached_tokens histogram
+dynamo_frontend_cached_tokens_bucket{model="a",le="+Inf"} 2
+dynamo_frontend_cached_tokens_sum{model="a"} 60
+dynamo_frontend_cached_tokens_count{model="a"} 2
+# TYPE dynamo_frontend_input_sequence_tokens histogram
+dynamo_frontend_input_sequence_tokens_bucket{model="a",le="+Inf"} 2
+dynamo_frontend_input_sequence_tokens_sum{model="a"} 90
+dynamo_frontend_input_sequence_tokens_count{model="a"} 2
+`, "running=3 waiting=4 prefix_cache_hits=60 prefix_cache_queries=90 generation_tokens=100 prompt_tokens=90"},
+		{"not finite", "vllm:num_requests_running NaN\nvllm:num_requests_waiting +Inf\nvllm:prompt_tokens_total 1\n", "prompt_tokens=1"},
+	} {
+		figures, err := parse([]byte(c.body))
+		if err != nil {
+			t.Errorf("%s: %v", c.server, err)
+		}
+		var got []string
+		for _, f := range figures {
+			got = append(got, fmt.Sprintf("%s=%v", f.name, f.value))
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.server, s, c.want)
+		}
+	}
+	for _, bad := range []string{"", "<html>", "go_goroutines 7\n", "{", `{"a":1}`, `[1]`, "vllm:num_requests_running NaN\n"} {
+		if figures, err := parse([]byte(bad)); err == nil {
+			t.Errorf("%q gave %v", bad, figures)
+		}
+	}
+}
+
+// round answers requests in memory.
+type round func(*http.Request) (*http.Response, error)
+
+func (r round) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
+
+func response(status int, body io.Reader) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(body)}
+}
+
+// TestRun scrapes in virtual time: on the interval, through failures and stalls, with a last scrape at
+// the end.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		now := func() int64 { return int64(time.Since(begin)) }
+		var asked []string
+		n := 0
+		transport := round(func(req *http.Request) (*http.Response, error) {
+			n++
+			asked = append(asked, time.Since(begin).String())
+			switch n {
+			case 2:
+				return nil, errors.New("connection refused")
+			case 3: // hangs until the scrape's limit
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			case 4:
+				return response(500, strings.NewReader("")), nil
+			}
+			time.Sleep(20 * time.Millisecond)
+			return response(200, strings.NewReader(fmt.Sprintf("vllm:num_requests_running %d\n", n))), nil
+		})
+		var got []string
+		s, err := New(Options{URL: "http://user:hidden@h:1/metrics?key=hidden", Interval: time.Second, Timeout: 1500 * time.Millisecond,
+			Transport: transport, Now: now, Emit: func(samples []schemas.Sample) {
+				for _, x := range samples {
+					got = append(got, fmt.Sprintf("%v %s %s %s %v", time.Duration(x.TimeNS), x.Source, x.Name, *x.Raw, x.Value))
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5500*time.Millisecond)
+		defer cancel()
+		s.Run(ctx)
+		if want := "[0s 1s 2s 3.5s 4s 5s 5.5s]"; fmt.Sprint(asked) != want {
+			t.Errorf("scraped at %v, want %s", asked, want)
+		}
+		want := "10ms http://h:1/metrics running vllm:num_requests_running 1|4.01s http://h:1/metrics running vllm:num_requests_running 5|" +
+			"5.01s http://h:1/metrics running vllm:num_requests_running 6|5.51s http://h:1/metrics running vllm:num_requests_running 7"
+		if s := strings.Join(got, "|"); s != want {
+			t.Errorf("got  %s\nwant %s", s, want)
+		}
+		stats := s.Stats()
+		if stats.Scrapes != 4 || stats.Failures != 3 || !strings.Contains(stats.LastErr, "HTTP 500") || strings.Contains(stats.LastErr, "hidden") {
+			t.Errorf("%+v", stats)
+		}
+	})
+}
+
+// TestEndDuringScrape ends the run while a scrape hangs: that is no failure, and Run returns within the
+// last scrape's limit.
+func TestEndDuringScrape(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		s, err := New(Options{URL: "http://h/metrics", Timeout: 2 * time.Second, Now: func() int64 { return 0 }, Emit: func([]schemas.Sample) {},
+			Transport: round(func(req *http.Request) (*http.Response, error) {
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.Run(ctx)
+		if took := time.Since(begin); took != 3*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if stats := s.Stats(); stats.Failures != 1 || stats.Scrapes != 0 {
+			t.Errorf("%+v", stats)
+		}
+	})
+}
+
+// TestHostile serves bodies that are too large, decompression bombs, redirects and broken bodies over a
+// real socket.
+func TestHostile(t *testing.T) {
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	chunk := bytes.Repeat([]byte("# x\n"), 1<<18)
+	for range 64 {
+		if _, err := z.Write(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/good":
+			if r.Header.Get("Authorization") != "Bearer hidden" {
+				w.WriteHeader(401)
+				return
+			}
+			io.WriteString(w, vllmText)
+		case "/big":
+			for range 40 {
+				w.Write(chunk)
+			}
+		case "/bomb":
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(bomb.Bytes())
+		case "/redirect":
+			http.Redirect(w, r, "/good", http.StatusFound)
+		case "/cut":
+			w.Header().Set("Content-Length", "1000")
+			io.WriteString(w, "vllm:num")
+		case "/text":
+			io.WriteString(w, "no figures here")
+		case "/prometheus/metrics":
+			io.WriteString(w, "trtllm_num_requests_running 1\n")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	options := func(path string) Options {
+		return Options{URL: server.URL + path, MaxBytes: 4 << 20, Header: http.Header{"Authorization": {"Bearer hidden"}},
+			Now: func() int64 { return 0 }, Emit: func([]schemas.Sample) {}}
+	}
+	for path, word := range map[string]string{
+		"/big": "more than", "/bomb": "more than", "/redirect": "302", "/cut": "reading", "/text": "no figures", "/none": "404",
+	} {
+		s, err := New(options(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, stop := s.client()
+		_, err = s.scrape(t.Context(), client)
+		stop()
+		if err == nil || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	found, err := Find(t.Context(), options(""), Candidates(server.URL+"/v1"))
+	if err != nil || found != server.URL+"/prometheus/metrics" {
+		t.Errorf("found %q, %v", found, err)
+	}
+	found, err = Find(t.Context(), options(""), []string{server.URL + "/none", server.URL + "/good"})
+	if err != nil || found != server.URL+"/good" {
+		t.Errorf("found %q, %v", found, err)
+	}
+	if _, err = Find(t.Context(), options(""), []string{server.URL + "/none"}); err == nil {
+		t.Error("figures were found where there are none")
+	}
+}
+
+func TestCandidates(t *testing.T) {
+	for base, want := range map[string]string{
+		"http://h:8000":         "[http://h:8000/metrics http://h:8000/prometheus/metrics]",
+		"http://h:8000/v1/":     "[http://h:8000/metrics http://h:8000/prometheus/metrics]",
+		"http://h/proxy/v1?a=b": "[http://h/metrics http://h/proxy/metrics http://h/prometheus/metrics]",
+	} {
+		if got := fmt.Sprint(Candidates(base)); got != want {
+			t.Errorf("%s: %s, want %s", base, got, want)
+		}
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	now, emit := func() int64 { return 0 }, func([]schemas.Sample) {}
+	for _, o := range []Options{
+		{Now: now, Emit: emit}, {URL: "ftp://h/metrics", Now: now, Emit: emit}, {URL: "http://h", Emit: emit}, {URL: "http://h", Now: now},
+		{URL: "http://h", Now: now, Emit: emit, Interval: -1},
+	} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v was taken", o.URL)
+		}
+	}
+	if _, err := New(Options{URL: "http://user:hidden@h\x7f/", Interval: -1}); err == nil || strings.Contains(err.Error(), "hidden") ||
+		strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("want three problems without the password: %v", err)
+	}
+}
+
+// TestStatsWhileRunning reads the statistics from another goroutine; -race watches.
+func TestStatsWhileRunning(t *testing.T) {
+	s, err := New(Options{URL: "http://h/metrics", Interval: time.Microsecond, Now: func() int64 { return 0 }, Emit: func([]schemas.Sample) {},
+		Transport: round(func(*http.Request) (*http.Response, error) {
+			return response(200, strings.NewReader("tgi_queue_size 1\n")), nil
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Run(ctx) })
+	for s.Stats().Scrapes < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	wg.Wait()
+}
+
+// FuzzParse checks that whatever a server sends ends in figures of known names with finite values, or in
+// an error.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{vllmText, "a 1\n", "# TYPE a histogram\na_bucket{le=\"1\"} 1\n", `[{"numActiveRequests":1}]`, `{"kvCacheStats":{"maxNumBlocks":0,"usedNumBlocks":1e308}}`, "tgi_queue_size 1e400\n", "\xff\xfe{"} {
+		f.Add([]byte(s))
+	}
+	known := map[string]bool{KVUsageMean: true}
+	for _, n := range names {
+		known[n.name] = true
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		figures, err := parse(body)
+		if err != nil && len(figures) > 0 {
+			t.Fatal("figures and an error")
+		}
+		for _, x := range figures {
+			if !known[x.name] || x.value != x.value || x.value-x.value != 0 {
+				t.Fatalf("%+v", x)
+			}
+		}
+	})
+}
