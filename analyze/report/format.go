@@ -14,8 +14,9 @@ const (
 	thin     = "\u2009" // between the parts of an interval
 )
 
-// number prints a value with about four significant digits and separators between thousands. The script's
-// number function has the same rules.
+// number prints a value with three to four significant digits and separators between thousands: whole
+// numbers as they are, others with the digits that their size deserves. The script's number function has
+// the same rules.
 func number(v float64) string {
 	if math.IsNaN(v) {
 		return dash
@@ -28,29 +29,28 @@ func number(v float64) string {
 	}
 	size := math.Abs(v)
 	switch {
-	case size >= 1000:
+	case size >= 1000 || v == math.Trunc(v):
 		return fixed(v, 0)
 	case size >= 100:
 		return fixed(v, 1)
 	case size >= 10:
 		return fixed(v, 2)
-	case size >= 1:
+	case size >= 0.1:
 		return fixed(v, 3)
-	case size == 0:
-		return "0"
+	case size >= 0.01:
+		return fixed(v, 4)
 	case size >= 0.001:
 		return fixed(v, 5)
 	}
 	return strings.Replace(strconv.FormatFloat(v, 'e', 2, 64), "-", "\u2212", 1)
 }
 
-// fixed prints v with at most the given digits after the point and without zeros at the end.
+// fixed prints v with the given digits after the point.
 func fixed(v float64, digits int) string {
 	text := strconv.FormatFloat(math.Abs(v), 'f', digits, 64)
 	whole, fraction, _ := strings.Cut(text, ".")
-	fraction = strings.TrimRight(fraction, "0")
 	var b strings.Builder
-	if v < 0 && (strings.Trim(whole, "0") != "" || fraction != "") {
+	if v < 0 && strings.Trim(text, "0.") != "" {
 		b.WriteString("\u2212")
 	}
 	for i, r := range whole {
@@ -72,7 +72,17 @@ func percent(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return dash
 	}
-	return number(v*100) + thin + "%"
+	share := v * 100
+	digits := 2
+	switch {
+	case share == math.Trunc(share):
+		digits = 0
+	case math.Abs(share) >= 10:
+		digits = 1
+	case math.Abs(share) < 0.1:
+		digits = 3
+	}
+	return fixed(share, digits) + thin + "%"
 }
 
 // signed is number with a plus before what is positive.

@@ -25,6 +25,7 @@ type page struct {
 	Subtitle   string
 	Heading    []string // above the title: what a reader must know first
 	Verdicts   []verdict
+	Fold       bool // the reasons of many verdicts are folded away
 	Gates      *table
 	Warnings   []string
 	Tiles      []tile
@@ -91,6 +92,7 @@ func newPage(r *analyze.Result) *page {
 			p.Warnings = append(p.Warnings, prefixed(r, &r.Runs[i], w.Text))
 		}
 	}
+	p.Fold = len(r.Runs) > 3
 	if r.Comparison != nil {
 		p.Changes = changes(r.Comparison)
 		p.Comparison = comparison(r.Comparison)

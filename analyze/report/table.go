@@ -46,6 +46,18 @@ func (c cell) Attr() template.HTMLAttr {
 // Columns is the number of columns.
 func (t *table) Columns() int { return len(t.Head) }
 
+// Wide says that the table needs small print on paper.
+func (t *table) Wide() bool { return len(t.Head) > 11 }
+
+// Short says that the table should stay on one page of paper.
+func (t *table) Short() bool {
+	n := 0
+	for _, b := range t.Bodies {
+		n += len(b.Rows)
+	}
+	return n <= 16
+}
+
 func (t *table) add(rows ...[]cell) {
 	if len(t.Bodies) == 0 {
 		t.Bodies = append(t.Bodies, body{})

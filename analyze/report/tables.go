@@ -136,7 +136,7 @@ func groupName(g *analyze.Group) string {
 
 func throughputs(r *analyze.Result) *table {
 	t := &table{ID: "throughput", Title: "Throughput", Note: "Of completed turns, per second of the window."}
-	t.Head = heads(1, "", "Seconds", "Turns/s", "Output tokens/s", "Prompt tokens/s", "Cached tokens/s", "All tokens/s",
+	t.Head = heads(1, "Population", "Seconds", "Turns/s", "Output tokens/s", "Prompt tokens/s", "Cached tokens/s", "All tokens/s",
 		"Tokens/s per user", "Best second, tokens", "In flight, mean", "In flight, peak", "Conversations, peak")
 	for _, p := range populations(r, false) {
 		x := p.group.Throughput
@@ -161,7 +161,7 @@ func statuses(r *analyze.Result) *table {
 		}
 	}
 	t := &table{ID: "statuses", Title: "Turns by status", Note: "Every planned turn is a row, whatever happened to it."}
-	names := []string{"", "Planned", "Sent"}
+	names := []string{"Population", "Planned", "Sent"}
 	for _, s := range shown {
 		names = append(names, string(s))
 	}
@@ -179,7 +179,11 @@ func statuses(r *analyze.Result) *table {
 
 func failures(r *analyze.Result) *table {
 	t := &table{ID: "failures", Title: "Failures by kind"}
-	t.Head = heads(2, "", "Kind", "Turns")
+	several := len(r.Runs) > 1
+	if several {
+		t.Head = heads(1, "Run")
+	}
+	t.Head = append(t.Head, heads(1, "Kind", "Turns")...)
 	for _, p := range populations(r, false) {
 		kinds := p.group.Counts.ErrorKinds
 		names := make([]string, 0, len(kinds))
@@ -193,7 +197,11 @@ func failures(r *analyze.Result) *table {
 			return names[i] < names[j]
 		})
 		for _, k := range names {
-			t.add([]cell{rowHead(p.name), wrapCell(k), countCell(kinds[k])})
+			var row []cell
+			if several {
+				row = append(row, rowHead(p.name))
+			}
+			t.add(append(row, wrapCell(k), countCell(kinds[k])))
 		}
 	}
 	return t
@@ -201,7 +209,7 @@ func failures(r *analyze.Result) *table {
 
 func tokens(r *analyze.Result) *table {
 	t := &table{ID: "tokens", Title: "Tokens", Note: "Of completed turns. Reuse is the share of prompt tokens from the server's prefix cache; the ceiling is that of an infinite one."}
-	t.Head = heads(1, "", "Prompt", "Prompt, mean", "Cached", "Reuse", "Ceiling", "Output", "Output, mean", "Reasoning", "Asked for", "Of these, got")
+	t.Head = heads(1, "Population", "Prompt", "Prompt, mean", "Cached", "Reuse", "Ceiling", "Output", "Output, mean", "Reasoning", "Asked for", "Of these, got")
 	for _, p := range populations(r, false) {
 		x := p.group.Tokens
 		asked, got := blank(1), blank(1)
@@ -223,7 +231,7 @@ func objectives(r *analyze.Result) *table {
 		list = append(list, fmt.Sprintf("%s up to %s ms", strings.ToUpper(o.Figure), number(o.Limit)))
 	}
 	t.Note = "Goodput counts turns that met every objective: " + strings.Join(list, ", ") + "."
-	t.Head = heads(1, "", "Good turns", "Of", "Share", "Good turns/s", "Good tokens/s", "Tokens in time", "Turns with 9 in 10 in time")
+	t.Head = heads(1, "Population", "Good turns", "Of", "Share", "Good turns/s", "Good tokens/s", "Tokens in time", "Turns with 9 in 10 in time")
 	for _, p := range populations(r, false) {
 		g, f := p.group.Goodput, p.group.Fluidity
 		if g == nil {
@@ -343,7 +351,7 @@ func comparison(c *analyze.Comparison) []table {
 		}
 		t.add([]cell{
 			rowHead(name), numCell(d.Baseline), numCell(d.Candidate), rangeCell(d.Diff, d.DiffLow, d.DiffHigh, difference),
-			rangeCell(d.Ratio-1, d.RatioLow-1, d.RatioHigh-1, relative), numCell(d.P), word,
+			rangeCell(d.Ratio-1, d.RatioLow-1, d.RatioHigh-1, relative), valueCell(float64(d.P), chance), word,
 		})
 	}
 	for _, w := range c.Warnings {
@@ -358,6 +366,14 @@ func comparison(c *analyze.Comparison) []table {
 		out = append(out, k)
 	}
 	return out
+}
+
+// chance prints a probability.
+func chance(p float64) string {
+	if p >= 0 && p < 0.001 {
+		return "< 0.001"
+	}
+	return number(p)
 }
 
 func sweep(s *analyze.Sweep) []table {

@@ -41,7 +41,7 @@ export function copyButton(what: string, rows: () => Cell[][]): HTMLButtonElemen
   button.type = "button";
   button.className = "tool copy";
   button.textContent = "Copy CSV";
-  button.setAttribute("aria-label", `Copy as CSV: ${what}`);
+  button.setAttribute("aria-label", `Copy CSV: ${what}`);
   let timer = 0;
   button.addEventListener("click", () => {
     void copy(toCSV(rows())).then((ok) => {

@@ -104,6 +104,8 @@ export interface Result {
 
 export interface SweepRow {
   label: string;
+  concurrency: Num;
+  offered_rate: Num;
   completion_tokens_per_s: Num;
   tokens_per_s_per_user: Num;
   completion_tokens_per_s_per_gpu: Num;

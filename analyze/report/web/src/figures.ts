@@ -15,6 +15,8 @@ export function sections(plots: Plots, result: Result): Map<string, Spec[]> {
   out.set("conversation", [...along(runs, "by_turn"), ...along(runs, "by_context"), ...cache(runs)]);
   out.set("time", [...overTime(runs), ...perSecond(runs), ...lanes(runs)]);
   out.set("telemetry", telemetry(runs));
+  // Dimmed plots explain the dimming once per section.
+  for (const id of ["time", "telemetry"]) for (const spec of (out.get(id) ?? []).slice(1)) if (spec.shaded) delete spec.keys;
   return out;
 }
 
@@ -77,6 +79,11 @@ function named(runs: RunPlots[], run: RunPlots, what: string): string {
   return what === "" ? run.label : `${run.label}: ${what}`;
 }
 
+/** How a run's main line looks: a hue, and dashes when the hues are used up. */
+function look(r: number, dash = false): { color: number; dash: boolean } {
+  return { color: r % seriesColors, dash: dash !== r >= seriesColors };
+}
+
 const compact = new Intl.NumberFormat("en-US");
 
 function distributions(runs: RunPlots[]): Spec[] {
@@ -106,8 +113,7 @@ function distributions(runs: RunPlots[]): Spec[] {
           y: curve.share,
           series: {
             label: named(runs, run, names.length > 1 || runs.length === 1 ? curve.title : ""),
-            color: runs.length > 1 ? r % seriesColors : k,
-            dash: k > 0,
+            ...(runs.length > 1 ? look(r, k > 0) : { color: k, dash: k > 0 }),
           },
         });
       }
@@ -150,9 +156,8 @@ function along(runs: RunPlots[], which: "by_turn" | "by_context"): Spec[] {
           y: values,
           series: {
             label: named(runs, run, label),
-            color: runs.length > 1 ? r % seriesColors : hue,
+            ...(runs.length > 1 ? look(r, dash) : { color: hue, dash }),
             kind: bands.x.length > 60 ? "line" : "both",
-            dash,
             hidden,
           },
         });
@@ -231,10 +236,13 @@ function timeRange(runs: RunPlots[]): [number, number] {
   return [0, end > 0 ? end : 1];
 }
 
-const timeAxis = { label: "Time since the run's start", unit: "s" };
+/** The axis of time; its ticks read m:ss from the third minute on. */
+function timeAxis(range: [number, number]): { label: string; unit: string } {
+  return { label: range[1] >= 180 ? "Time (min:s)" : "Time (s)", unit: "s" };
+}
 
 /** Dims what lies outside of the window that the tables cover. */
-function window(runs: RunPlots[]): Pick<Spec, "draw" | "keys"> {
+function window(runs: RunPlots[]): Pick<Spec, "draw" | "keys" | "shaded"> {
   const run = runs[0];
   if (runs.length !== 1 || !run) return {};
   const from = run.window_from_s;
@@ -243,6 +251,7 @@ function window(runs: RunPlots[]): Pick<Spec, "draw" | "keys"> {
   const slack = (high - low) * 0.002;
   if ((from === null || from <= low + slack) && (to === null || to >= high - slack)) return {};
   return {
+    shaded: true,
     keys: [{ label: "outside the window", css: "block faint c5" }],
     draw: (u) => {
       const { left, top, width, height } = u.bbox;
@@ -314,7 +323,7 @@ function overTime(runs: RunPlots[]): Spec[] {
       id: `time-${figure}`,
       title: `${first.title} over time`,
       help: `Each turn at the moment it was sent.${thinned(shown, of)}`,
-      x: { ...timeAxis, values: x, range },
+      x: { ...timeAxis(range), values: x, range },
       y: { label: short(first.title), unit: first.unit, canLog: true },
       series,
       height: 200,
@@ -349,7 +358,7 @@ function perSecond(runs: RunPlots[]): Spec[] {
           series: {
             ...style,
             label: named(runs, run, lines.length > 1 ? name : runs.length > 1 ? "" : name),
-            color: runs.length > 1 ? r % seriesColors : hue,
+            ...(runs.length > 1 ? look(r, style?.dash) : { color: hue }),
             kind: "step",
             hidden: runs.length > 1 && !main,
           },
@@ -362,7 +371,7 @@ function perSecond(runs: RunPlots[]): Spec[] {
       id,
       title,
       help,
-      x: { ...timeAxis, values: x, range },
+      x: { ...timeAxis(range), values: x, range },
       y: { label, unit },
       series,
       height: 170,
@@ -383,7 +392,7 @@ function perSecond(runs: RunPlots[]): Spec[] {
     plot("prompt-tokens", "Prompt tokens per second", "Cached ones included, at the turn's first token.", "Prompt", "tokens/s", [
       ["prompt tokens", (r) => r.per_second.prompt_tokens_per_s, 2, true, { fill: single }],
     ]),
-    plot("requests", "Requests per second", "Sent, completed and failed.", "Requests", "requests/s", [
+    plot("requests", "Requests per second", "Sent, completed and failed.", "Rate", "requests/s", [
       ["completed", (r) => r.per_second.completed_per_s, 0, true, { fill: single }],
       ["sent", (r) => r.per_second.started_per_s, 5, false, { dash: true }],
       ["failed", (r) => r.per_second.failed_per_s, failColor, false],
@@ -394,7 +403,8 @@ function perSecond(runs: RunPlots[]): Spec[] {
 function lanes(runs: RunPlots[]): Spec[] {
   const range = timeRange(runs);
   const specs: Spec[] = [];
-  for (const [r, run] of runs.entries()) {
+  // One plot per run takes much room: a comparison has them, a sweep does not.
+  for (const [r, run] of (runs.length <= 4 ? runs : []).entries()) {
     const bars: Bar[] = [];
     for (const lane of run.lanes ?? []) {
       const name = lane.instance > 0 ? `${lane.conversation} #${lane.instance}` : lane.conversation;
@@ -414,8 +424,14 @@ function lanes(runs: RunPlots[]): Spec[] {
     if (bars.length === 0) continue;
     const shown = run.lanes?.length ?? 0;
     const part = run.lanes_of > shown ? ` ${compact.format(shown)} of ${compact.format(run.lanes_of)} conversations are shown.` : "";
+    const dim = window(runs).draw;
+    const lanes = lanesSpec(bars, range, `One bar per turn; a conversation stays on its line through its think time. Point at a bar for its figures.${part}`);
     specs.push({
-      ...lanesSpec(bars, range, `One bar per turn; a conversation stays on its line through its think time. Point at a bar for its figures.${part}`),
+      ...lanes,
+      draw: (u) => {
+        dim?.(u);
+        lanes.draw?.(u);
+      },
       id: runs.length > 1 ? `lanes-${r}` : "lanes",
       title: named(runs, run, "").trim() === "" ? "Conversations" : `Conversations: ${run.label}`,
     });
@@ -492,7 +508,7 @@ function telemetry(runs: RunPlots[]): Spec[] {
       id: `telemetry-${i}`,
       title,
       help: client ? "Measured by the client about itself." : "As the server reports it.",
-      x: { ...timeAxis, values: x, range },
+      x: { ...timeAxis(range), values: x, range },
       y: { label: "", unit },
       series,
       height: 150,
@@ -526,20 +542,25 @@ function sweep(result: Result): Spec[] {
       notes: front.map((p) => ({ x: p.x, y: p.y, text: p.label })),
     },
   ];
-  const out = rows.map((r) => r.completion_tokens_per_s);
-  const latency = (pick: (i: number) => Num): Num[] => rows.map((_, i) => pick(i));
-  const knee = join([
-    { x: out, y: latency((i) => rows[i]?.ttft_p50 ?? null), series: { label: "p50", color: 0, kind: "both" } },
-    { x: out, y: latency((i) => rows[i]?.ttft_p99 ?? null), series: { label: "p99", color: 3, kind: "both", dash: true } },
+  // Latency and work done along the load, where the runs say what it was.
+  const loads: [string, string, Num[]][] = [
+    ["Conversations at once", "count", rows.map((r) => r.concurrency)],
+    ["Conversations started", "1/s", rows.map((r) => r.offered_rate)],
+  ];
+  const load = loads.find(([, , values]) => values.every((v) => v !== null) && new Set(values).size > 1);
+  if (!load) return plots;
+  const [label, unit, values] = load;
+  const along = (id: string, title: string, help: string, y: Spec["y"], lines: [string, Num[], number, boolean][]): void => {
+    const joined = join(lines.map(([name, v, hue, dash]) => ({ x: values, y: v, series: { label: name, color: hue, kind: "both", dash } })));
+    const series = joined.series.filter((s) => s.values.some((v) => v !== null));
+    if (series.length > 0) plots.push({ id, title, help, x: { label, unit, values: joined.x, log: false }, y, series, height: 260 });
+  };
+  along("knee-ttft", "TTFT by load", "Where it turns upwards, more load only brings more waiting.", { label: "TTFT", unit: "ms", canLog: true }, [
+    ["p50", rows.map((r) => r.ttft_p50), 0, false],
+    ["p99", rows.map((r) => r.ttft_p99), 3, true],
   ]);
-  plots.push({
-    id: "knee",
-    title: "TTFT against throughput",
-    help: "Where the line turns upwards, more load no longer brings more throughput, only more waiting.",
-    x: { label: "Output", unit: "tokens/s", values: knee.x },
-    y: { label: "TTFT", unit: "ms", canLog: true },
-    series: knee.series.filter((s) => s.values.some((v) => v !== null)),
-    height: 260,
-  });
+  along("knee-output", "Throughput by load", "Where it stops rising, the server is full.", { label: "Output", unit: "tokens/s" }, [
+    ["output tokens", rows.map((r) => r.completion_tokens_per_s), 0, false],
+  ]);
   return plots;
 }

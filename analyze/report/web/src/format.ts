@@ -6,23 +6,30 @@ const formats = new Map<number, Intl.NumberFormat>();
 function fixed(value: number, digits: number): string {
   let f = formats.get(digits);
   if (!f) {
-    f = new Intl.NumberFormat("en-US", { minimumFractionDigits: 0, maximumFractionDigits: digits });
+    f = new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
     formats.set(digits, f);
   }
   return f.format(value);
 }
 
-/** A value with about four significant digits. */
+/** A value with three to four significant digits. */
 export function number(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "\u2013";
   const size = Math.abs(value);
-  if (size >= 1000) return fixed(value, 0);
+  if (size >= 1000 || Number.isInteger(value)) return fixed(value, 0);
   if (size >= 100) return fixed(value, 1);
   if (size >= 10) return fixed(value, 2);
-  if (size >= 1) return fixed(value, 3);
-  if (size === 0) return "0";
+  if (size >= 0.1) return fixed(value, 3);
+  if (size >= 0.01) return fixed(value, 4);
   if (size >= 0.001) return fixed(value, 5);
   return value.toExponential(2);
+}
+
+/** A value of an axis: no digits that say nothing. */
+export function tick(value: number): string {
+  const rounded = Number(value.toPrecision(10));
+  if (rounded !== 0 && Math.abs(rounded) < 1e-4) return rounded.toExponential();
+  return new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 }).format(rounded);
 }
 
 /** What a figure is measured in. */
@@ -35,7 +42,7 @@ export function withUnit(value: number | null | undefined, unit: string): string
     case "ms":
       return Math.abs(value) >= 10_000 ? `${number(value / 1000)} s` : `${number(value)} ms`;
     case "share":
-      return `${number(value * 100)} %`;
+      return `${share(value)} %`;
     case "bytes":
       return bytes(value);
     case "":
@@ -45,6 +52,12 @@ export function withUnit(value: number | null | undefined, unit: string): string
     default:
       return `${number(value)} ${unit}`;
   }
+}
+
+function share(value: number): string {
+  const percent = value * 100;
+  if (Number.isInteger(percent)) return fixed(percent, 0);
+  return fixed(percent, Math.abs(percent) >= 10 ? 1 : Math.abs(percent) >= 0.1 ? 2 : 3);
 }
 
 function bytes(value: number): string {

@@ -119,7 +119,7 @@ export function lanesSpec(bars: Bar[], range: [number, number], help: string): S
     id: "lanes",
     title: "Conversations",
     help,
-    x: { label: "Time since the run's start", unit: "s", values: xs, range },
+    x: { label: range[1] >= 180 ? "Time (min:s)" : "Time (s)", unit: "s", values: xs, range },
     y: { label: "Conversations at once", unit: "count" },
     series: [{ label: "", values: placed.map(() => null), color: 0, kind: "points" }],
     keys: [

@@ -1,6 +1,7 @@
 // The report's script: reads the embedded data, builds the plots, and gives the tables their buttons.
 // Everything that needs no drawing (verdict, tables, configuration) is in the page already.
 
+import "./sharp";
 import "./report.css";
 import { copyButton, tableRows } from "./csv";
 import { embedded, type Plots, type Result } from "./data";
@@ -35,15 +36,52 @@ function draw(): void {
       document.querySelector(`nav a[href="#${id}"]`)?.removeAttribute("hidden");
     }
   }
-  for (const plot of plots()) plot.start();
+  drawLater();
+}
+
+/** Draws the plots that are in sight, and the others one by one while nothing else is to be done. */
+function drawLater(): void {
+  const near = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        near.unobserve(entry.target);
+        plots().find((plot) => plot.figure === entry.target)?.start();
+      }
+    },
+    { rootMargin: "300px" },
+  );
+  for (const plot of plots()) near.observe(plot.figure);
+  const rest = [...plots()];
+  const step = (left: () => number): void => {
+    do {
+      const plot = rest.shift();
+      if (!plot) {
+        document.documentElement.dataset["drawn"] = "true";
+        return;
+      }
+      plot.start();
+    } while (left() > 10);
+    idle(step);
+  };
+  idle(step);
+}
+
+/** Calls f, with the milliseconds that are left to it, when nothing else is to be done. */
+function idle(f: (left: () => number) => void): void {
+  if (typeof requestIdleCallback === "function") requestIdleCallback((d) => f(() => d.timeRemaining()), { timeout: 300 });
+  else setTimeout(() => f(() => 0), 20); // Safari has none
 }
 
 function refit(): void {
   for (const plot of plots()) plot.fit();
 }
 
+/** Paper shows everything: what is folded, and what is not drawn yet. */
 function print(on: boolean): void {
   setPrinting(on);
+  if (on) for (const fold of document.querySelectorAll("details")) fold.open = true;
+  for (const plot of plots()) plot.start();
   refit();
 }
 

@@ -3,7 +3,7 @@
 
 import uPlot from "uplot";
 import { type Cell, copyButton, say } from "./csv";
-import { clock, number, withUnit } from "./format";
+import { clock, number, tick, withUnit } from "./format";
 import { color, seriesColor } from "./theme";
 
 export type Values = (number | null)[];
@@ -60,6 +60,8 @@ export interface Spec {
   rows?: () => Cell[][];
   /** Legend entries that are no series. */
   keys?: { label: string; css: string }[];
+  /** draw dims a part of the plot, and keys say so. */
+  shaded?: boolean;
   /** Text beside points. */
   notes?: { x: number | null; y: number | null; text: string }[];
   /** Zooming by drag also zooms the y axis. */
@@ -113,6 +115,7 @@ export class Plot {
     this.reset.type = "button";
     this.reset.className = "tool reset";
     this.reset.textContent = "Reset zoom";
+    this.reset.setAttribute("aria-label", `Reset zoom: ${spec.title}`);
     this.reset.hidden = true;
     this.reset.addEventListener("click", () => this.resetZoom());
     tools.append(this.reset);
@@ -131,6 +134,7 @@ export class Plot {
 
     this.host = document.createElement("div");
     this.host.className = "canvas";
+    this.host.style.minHeight = `${spec.height}px`; // the page keeps its layout while plots are drawn
     this.host.tabIndex = 0;
     this.host.setAttribute("role", "img");
     this.host.setAttribute("aria-label", this.describe());
@@ -160,8 +164,9 @@ export class Plot {
     }
   }
 
-  /** Draws the plot for the first time, once its figure is in the page. */
+  /** Draws the plot, if it is not drawn yet. Its figure must be in the page. */
   start(): void {
+    if (this.u) return;
     this.create();
     let width = this.host.clientWidth;
     new ResizeObserver(() => {
@@ -187,7 +192,7 @@ export class Plot {
     button.type = "button";
     button.className = `tool log-${axis}`;
     button.textContent = axis === "x" && this.spec.y.canLog ? "Log x" : "Log scale";
-    button.setAttribute("aria-label", `Logarithmic ${axis} axis: ${this.spec.title}`);
+    button.setAttribute("aria-label", `${button.textContent} (${axis} axis): ${this.spec.title}`);
     button.setAttribute("aria-pressed", String(this.log[axis]));
     button.addEventListener("click", () => {
       this.log[axis] = !this.log[axis];
@@ -280,7 +285,7 @@ export class Plot {
       series,
       bands: this.bands,
       scales: {
-        x: { time: false, distr: this.log.x ? 3 : 1, range: () => this.xRange() },
+        x: { time: false, distr: this.log.x ? 3 : 1, range: (u, min, max) => this.xScale(u, min, max) },
         y: { distr: this.log.y ? 3 : 1, range: (_, min, max) => this.yRange(min, max) },
       },
       axes: [this.axis("x"), this.axis("y")],
@@ -336,6 +341,13 @@ export class Plot {
     return [first ?? 0, values[values.length - 1] ?? 1];
   }
 
+  /** uPlot asks for the range of its data when it begins, and later with what a drag or setScale wants. */
+  private xScale(u: uPlot, min: number | null, max: number | null): [number, number] {
+    const xs = u.data[0];
+    const begins = min === null || max === null || (min === xs[0] && max === xs[xs.length - 1]);
+    return begins ? this.xRange() : [min, max];
+  }
+
   private xRange(): [number, number] {
     let [low, high] = this.domain();
     if (this.zoom && !(this.log.x && this.zoom[0] <= 0)) [low, high] = this.zoom;
@@ -369,6 +381,9 @@ export class Plot {
       grid,
       ticks: { ...grid, size: 4 },
       gap: 5,
+      ...(this.log[which]
+        ? { splits: (u: uPlot) => logSplits(u, which), filter: (_: uPlot, splits: number[]) => splits }
+        : {}),
       values: (u, splits) => tickLabels(u, which, splits, unit, which === "x" && this.spec.x.whole === true),
     };
     if (which === "y") {
@@ -379,10 +394,11 @@ export class Plot {
       axis.space = 34;
     } else {
       axis.size = 28;
-      axis.label = axisLabel(label, unit);
+      axis.label = this.spec.group === "time" ? label : axisLabel(label, unit);
       axis.labelSize = 18;
       axis.labelGap = 0;
       axis.space = 64;
+      if (this.spec.group === "time") axis.incrs = timeSteps;
       if (this.spec.x.whole) axis.incrs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
     }
     return axis;
@@ -408,6 +424,8 @@ export class Plot {
   /** Takes a zoom that another plot of the group, or this one, has made. */
   private take(zoom: [number, number] | null, apply: boolean): void {
     this.zoom = zoom;
+    if (zoom) this.figure.dataset["zoom"] = zoom.join(" ");
+    else delete this.figure.dataset["zoom"];
     this.reset.hidden = !this.zoomed();
     if (!apply || !this.u) return;
     const [min, max] = this.xRange();
@@ -528,7 +546,7 @@ export class Plot {
 
   private rows(): Cell[][] {
     const { spec } = this;
-    const head: Cell[] = [axisLabel(spec.x.label, spec.x.unit)];
+    const head: Cell[] = [spec.group === "time" ? "Time (s)" : axisLabel(spec.x.label, spec.x.unit)];
     for (const s of spec.series) {
       const name = `${s.label} (${axisLabel(spec.y.label, spec.y.unit)})`;
       head.push(name);
@@ -573,6 +591,7 @@ function nearestValue(u: uPlot, series: number, nearest: number): number | null 
 
 /** An axis label with its unit: "TTFT (ms)". */
 export function axisLabel(label: string, unit: string): string {
+  if (label === "") return unit === "share" ? "%" : unit;
   switch (unit) {
     case "":
     case "count":
@@ -585,20 +604,41 @@ export function axisLabel(label: string, unit: string): string {
   }
 }
 
+/** Steps of a time axis in seconds that read well as m:ss. */
+const timeSteps = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400,
+];
+
+/** Grid lines of a logarithmic axis: powers of ten with 2 and 5 between, or finer where that gives too few. */
+function logSplits(u: uPlot, axis: "x" | "y"): number[] {
+  const { min, max } = u.scales[axis] ?? {};
+  if (min === undefined || max === undefined || min === null || max === null || !(min > 0)) return [];
+  const decades = Math.log10(max / min);
+  const room = (axis === "x" ? u.bbox.width : u.bbox.height) / devicePixelRatio / (axis === "x" ? 56 : 26);
+  const choices = [[1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 3, 4, 5, 7], [1, 2, 5], [1, 3], [1]];
+  const digits = choices.find((c) => c.length * decades <= room) ?? [1];
+  const out: number[] = [];
+  for (let e = Math.floor(Math.log10(min)); e <= Math.ceil(Math.log10(max)); e++) {
+    for (const d of digits) {
+      const v = Number(`${d}e${e}`);
+      if (v >= min && v <= max) out.push(v);
+    }
+  }
+  return out;
+}
+
 function tickLabels(u: uPlot, axis: "x" | "y", splits: number[], unit: string, whole: boolean): string[] {
-  const log = u.scales[axis]?.distr === 3;
   const max = u.scales[axis]?.max ?? 1;
   const step = splits.length > 1 ? Math.abs((splits[1] ?? 0) - (splits[0] ?? 0)) : 1;
   return splits.map((v) => {
     if (v === null || v === undefined) return "";
-    if (log && !/^[125]/.test(v.toExponential())) return "";
     if (whole && !Number.isInteger(v)) return "";
-    if (unit === "share") return number(v * 100);
+    if (unit === "share") return tick(v * 100);
     if (unit === "s" && axis === "x" && max >= 180) return clock(v, step);
     if (unit === "bytes") return withUnit(v, "bytes");
-    if (Math.abs(v) >= 1e6) return `${number(v / 1e6)}M`;
-    if (Math.abs(v) >= 1e5) return `${number(v / 1e3)}k`;
-    return number(Number(v.toPrecision(10)));
+    if (Math.abs(v) >= 1e6) return `${tick(v / 1e6)}M`;
+    if (Math.abs(v) >= 1e5) return `${tick(v / 1e3)}k`;
+    return tick(v);
   });
 }
 

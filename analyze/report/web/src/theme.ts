@@ -55,9 +55,8 @@ export function setPrinting(on: boolean): void {
 export function installToggle(button: HTMLButtonElement): void {
   const key = "parley-report-theme";
   const label = (): void => {
-    const other = chosen() === "dark" ? "light" : "dark";
-    button.textContent = other === "dark" ? "Dark" : "Light";
-    button.setAttribute("aria-label", `Switch to ${other} colours`);
+    button.textContent = chosen() === "dark" ? "Light" : "Dark";
+    button.setAttribute("aria-label", `${button.textContent} colours`);
   };
   try {
     const kept = localStorage.getItem(key);
