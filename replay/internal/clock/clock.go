@@ -23,10 +23,10 @@ const StepBound = time.Millisecond
 
 // Clock is the time of one run. Make it with [New]; its methods may be called by any goroutine.
 type Clock struct {
-	base    time.Time // a reading with a monotonic part
-	baseNS  int64     // base on the run's time line
+	base    time.Time    // a reading with a monotonic part
+	baseNS  atomic.Int64 // base on the run's time line
 	offset  atomic.Int64
-	monoNS  int64 // CLOCK_MONOTONIC at run time 0; see sleep_linux.go
+	monoNS  atomic.Int64 // CLOCK_MONOTONIC at run time 0; see sleep_linux.go
 	virtual bool
 
 	mu      sync.Mutex
@@ -52,7 +52,8 @@ type Info struct {
 // text) is placed by the wall clock as it is now; it may lie in the future.
 func New(origin time.Time) *Clock {
 	base := time.Now()
-	c := &Clock{base: base, baseNS: int64(base.Sub(origin))}
+	c := &Clock{base: base}
+	c.baseNS.Store(int64(base.Sub(origin)))
 	c.first = c.sample()
 	c.offset.Store(c.first)
 	c.samples = 1
@@ -60,14 +61,27 @@ func New(origin time.Time) *Clock {
 	return c
 }
 
+// Restart moves time 0 to origin, as if the clock had been made with it, and begins its samples anew.
+// Moments that were taken before are of the old time line: it is for the time before the load, when
+// nothing is measured yet and it is not known how long the preparations will take.
+func (c *Clock) Restart(origin time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	base := int64(c.base.Sub(origin))
+	c.monoNS.Add(c.baseNS.Swap(base) - base)
+	c.first = c.sample()
+	c.offset.Store(c.first)
+	c.maxDiff, c.maxStep, c.steps, c.samples = 0, 0, 0, 1
+}
+
 // Now gives the time since the origin in nanoseconds; it never goes back.
-func (c *Clock) Now() int64 { return c.baseNS + int64(time.Since(c.base)) }
+func (c *Clock) Now() int64 { return c.baseNS.Load() + int64(time.Since(c.base)) }
 
 // At gives t on the run's time line, in nanoseconds since the origin.
-func (c *Clock) At(t time.Time) int64 { return c.baseNS + int64(t.Sub(c.base)) }
+func (c *Clock) At(t time.Time) int64 { return c.baseNS.Load() + int64(t.Sub(c.base)) }
 
 // Time gives the reading of time.Now that belongs to ns; it has a monotonic part and suits deadlines.
-func (c *Clock) Time(ns int64) time.Time { return c.base.Add(time.Duration(ns - c.baseNS)) }
+func (c *Clock) Time(ns int64) time.Time { return c.base.Add(time.Duration(ns - c.baseNS.Load())) }
 
 // Wall gives the wall-clock time (UTC) of ns, by the offset of the last sample.
 func (c *Clock) Wall(ns int64) time.Time { return time.Unix(0, ns+c.offset.Load()).UTC() }

@@ -119,3 +119,24 @@ func BenchmarkSleepUntil(b *testing.B) {
 	}
 	b.ReportMetric(float64(late)/float64(b.N), "late-ns/op")
 }
+
+// A clock that is restarted goes on as one that was made with the new origin: its time, its stamps and its
+// sleep agree.
+func TestRestart(t *testing.T) {
+	c := New(time.Now().Add(-time.Hour))
+	origin := time.Now().Add(50 * time.Millisecond)
+	c.Restart(origin)
+	if now := c.Now(); now > 0 || now < -int64(50*time.Millisecond) {
+		t.Errorf("it is %v, 50 ms before the origin", time.Duration(now))
+	}
+	if d := c.Wall(0).Sub(origin).Abs(); d > 10*time.Millisecond {
+		t.Errorf("the origin is off by %v on the wall clock", d)
+	}
+	c.SleepUntil(0)
+	if now := c.Now(); now < 0 {
+		t.Errorf("woke at %v", time.Duration(now))
+	}
+	if i := c.Info(); i.Samples != 1 || i.Steps != 0 {
+		t.Errorf("info %+v", i)
+	}
+}

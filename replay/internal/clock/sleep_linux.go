@@ -19,7 +19,7 @@ func (c *Clock) initSleep() {
 		c.virtual = true
 		return
 	}
-	best := int64(1 << 62)
+	best, mono := int64(1<<62), int64(0)
 	for range 12 {
 		before := c.Now()
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
@@ -27,9 +27,10 @@ func (c *Clock) initSleep() {
 			return
 		}
 		if width := c.Now() - before; width < best {
-			best, c.monoNS = width, ts.Nano()-(before+width/2)
+			best, mono = width, ts.Nano()-(before+width/2)
 		}
 	}
+	c.monoNS.Store(mono)
 }
 
 // SleepUntil sleeps until the run's time is ns and returns at once when it has passed. It blocks its OS
@@ -43,7 +44,7 @@ func (c *Clock) SleepUntil(ns int64) {
 		return
 	}
 	for ns > c.Now() {
-		ts := unix.NsecToTimespec(ns + c.monoNS)
+		ts := unix.NsecToTimespec(ns + c.monoNS.Load())
 		err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			time.Sleep(time.Duration(ns - c.Now()))
