@@ -37,6 +37,9 @@ func run(t testing.TB, o generate.Options) (generate.Report, []schemas.Conversat
 	if o.Output == "" {
 		o.Output = filepath.Join(t.TempDir(), "out.parquet")
 	}
+	if o.Tokenizer == "" {
+		o.Loaded = load(t, tokenizer.Default)
+	}
 	rep, err := generate.Run(context.Background(), o, nil)
 	if err != nil {
 		t.Fatal(err)

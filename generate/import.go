@@ -2,9 +2,138 @@ package generate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"os"
+
+	"parley/generate/importer"
+	"parley/schemas"
 )
 
-func (w *writing) importFile(context.Context) error {
-	return errors.New("imports are not available yet")
+// errEnough ends an import that has all the conversations that were asked for.
+var errEnough = errors.New("enough")
+
+// maxExamples bounds the examples of skipped records in a report.
+const maxExamples = 20
+
+// importFile reads the source on one goroutine, does the work on its records on all, and writes the
+// conversations in order.
+func (w *writing) importFile(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o := w.options
+	opts := o.importOptions()
+	opts.Tokenizer = w.tok
+	if o.Import == "-" {
+		opts.Stdin = untilDone(ctx, o.Stdin)
+	}
+	im, err := importer.Open(o.Import, opts)
+	if err != nil {
+		return err
+	}
+	defer im.Close()
+	w.report.Format, w.meta.Format, w.meta.Source = string(im.Format()), string(im.Format()), o.Import
+	if w.meta.Spec, err = json.Marshal(importSpec{o.Import, string(im.Format()), o.Conversations, o.JitterMS, string(o.Join), o.LinkPrefixes, w.filter()}); err != nil {
+		return err
+	}
+	place := int64(0)
+	err = w.file(func() error {
+		// The reader may be waiting for its input when something else fails: canceling wakes it.
+		failed := func(err error) error {
+			if err != nil {
+				cancel()
+			}
+			return err
+		}
+		err := ordered(ctx, o.workers(), im.Items(), func(item importer.Item) (importer.Result, error) {
+			res, err := im.Finish(item)
+			return res, failed(err)
+		}, func(res importer.Result) error {
+			rows, more := im.Commit(res)
+			for i := range rows {
+				place++
+				if !o.mine(place - 1) {
+					continue
+				}
+				if err := w.add(imported(&rows[i])); err != nil {
+					return failed(err)
+				}
+			}
+			if !more {
+				return failed(errEnough)
+			}
+			return nil
+		})
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		w.importReport(im.Report())
+		return err
+	})
+	return err
+}
+
+func (o *Options) importOptions() importer.Options {
+	return importer.Options{
+		Format: importer.Format(o.Format), Seed: o.Seed, JitterMS: o.JitterMS, Join: o.Join, LinkPrefixes: o.LinkPrefixes,
+		MinTurns: o.Filter.MinTurns, MaxTurns: o.Filter.MaxTurns, MaxPromptTokens: o.Filter.MaxPromptTokens, Limit: o.Conversations,
+	}
+}
+
+// importSpec is what the metadata tells of an import.
+type importSpec struct {
+	Import        string  `json:"import"`
+	Format        string  `json:"format"`
+	Conversations int     `json:"conversations,omitempty"`
+	JitterMS      float64 `json:"jitter_ms,omitempty"`
+	Join          string  `json:"join,omitempty"`
+	LinkPrefixes  bool    `json:"link_prefixes,omitempty"`
+	Filter        *Filter `json:"filter,omitempty"`
+}
+
+func imported(c *schemas.Conversation) row {
+	r := row{c: c, hash: schemas.HashConversation(c)}
+	for i := range c.Messages {
+		r.bytes += textBytes(&c.Messages[i])
+	}
+	if n := len(c.Turns); n > 0 {
+		last := c.Turns[n-1]
+		if last.PromptTokens != nil {
+			r.tokens += *last.PromptTokens
+		}
+		if last.OutputTokens != nil && last.MessageIndex < int64(len(c.Messages)) {
+			r.tokens += *last.OutputTokens
+		}
+	}
+	return r
+}
+
+func (w *writing) importReport(rep importer.Report) {
+	w.report.Read = rep.Read
+	for why, n := range rep.Skipped {
+		w.report.Skipped[why] += n
+	}
+	for i, p := range rep.Problems {
+		if i == maxExamples {
+			break
+		}
+		w.report.Examples = append(w.report.Examples, p.String())
+	}
+	w.report.Notes = append(w.report.Notes, rep.Notes...)
+}
+
+// untilDone gives a reader whose reads end with the context, which a read of a terminal or a pipe does not.
+// The goroutine that reads r stays until r gives something, as nothing can wake it.
+func untilDone(ctx context.Context, r io.Reader) io.Reader {
+	if r == nil {
+		r = os.Stdin
+	}
+	out, in := io.Pipe()
+	context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		_, err := io.Copy(in, r)
+		in.CloseWithError(err)
+	}()
+	return out
 }

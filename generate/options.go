@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"parley/generate/importer"
 	"parley/generate/tokenizer"
 	"parley/schemas"
 )
@@ -19,14 +20,17 @@ type Options struct {
 	Spec *Spec // what to make; nil for an import
 	// Import is a file to read instead; "-" is Stdin.
 	Import string
-	Format string // of the imported file; "" or "auto": told by its content
-	// Jitter spreads arrivals of an imported trace that come in bunches over this many milliseconds.
-	JitterMS float64
-	Stdin    io.Reader
+	Format string    // of the imported file; "" or "auto": told by its content
+	Stdin  io.Reader // what "-" stands for; nil: the process's own
+	// JitterMS, Join and LinkPrefixes are the importer's; see importer.Options.
+	JitterMS     float64
+	Join         importer.Join
+	LinkPrefixes bool
 
-	Conversations int    // how many; 0: as the specification or the source has
-	Seed          uint64 // of everything that is random
-	Tokenizer     string // name or file; "": tokenizer.Default
+	Conversations int                  // how many; 0: as the specification or the source has
+	Seed          uint64               // of everything that is random
+	Tokenizer     string               // name or file; "": tokenizer.Default
+	Loaded        *tokenizer.Tokenizer // the tokenizer itself, where it has been loaded already
 	Filter        Filter
 	Workers       int // goroutines; 0: one per core
 	Shard, Shards int // write conversations Shard, Shard+Shards, ... of the dataset; 0 of 0: all
@@ -63,6 +67,11 @@ func (o *Options) Validate() error {
 	if o.Shards < 0 || o.Shard < 0 || o.Shard > 0 && o.Shard >= o.Shards {
 		bad("--shard: %d/%d: parts are numbered from 0, as in 0/4, 1/4, 2/4, 3/4", o.Shard, o.Shards)
 	}
+	if o.Import != "" {
+		if _, err := importer.ParseFormat(o.Format); err != nil {
+			bad("--format: %w", err)
+		}
+	}
 	problems = append(problems, o.Filter.Validate())
 	return errors.Join(problems...)
 }
@@ -75,6 +84,9 @@ func (o *Options) workers() int {
 }
 
 func (o *Options) tokenizer() (*tokenizer.Tokenizer, error) {
+	if o.Loaded != nil {
+		return o.Loaded, nil
+	}
 	name := o.Tokenizer
 	if name == "" {
 		name = tokenizer.Default

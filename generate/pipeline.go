@@ -11,11 +11,10 @@ import (
 // of the items, on the caller's goroutine. At most a few items per worker are under way at a time, so
 // memory does not grow with their number. The first error, of in, work, out or the context, ends it.
 //
-// When it returns, no work and no out is running any more. If it was cut short, in may still be waiting for
-// its own input (a pipe that nobody writes to); it stops at its next item.
+// When it returns, all that it started has ended. So in must not wait for its own input forever once the
+// context, or one of the functions, has failed.
 func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, error], work func(In) (Out, error), out func(Out) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 
 	type result struct {
 		out Out
@@ -28,7 +27,10 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 	jobs := make(chan job)
 	queue := make(chan job, 3*workers)
 
-	go func() { // the only sender of both channels
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(errStopped) // before waiting
+	wg.Go(func() {           // the only sender of both channels
 		defer close(queue)
 		defer close(jobs)
 		for item, err := range in {
@@ -50,10 +52,7 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 				return
 			}
 		}
-	}()
-
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	})
 	for range workers {
 		wg.Go(func() {
 			for {
@@ -88,7 +87,6 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 				err = out(r.out)
 			}
 			if err != nil {
-				cancel(errStopped)
 				return err
 			}
 		case <-ctx.Done():
@@ -97,5 +95,5 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 	}
 }
 
-// errStopped ends the workers after an error that has been returned already.
+// errStopped ends the goroutines when the result is known.
 var errStopped = errors.New("stopped")

@@ -41,8 +41,8 @@ type planner struct {
 	filter  Filter
 	corpus  interface{ Segments(int) int64 } // nil for the built-in prose
 	common  int
-	groups  []int // tokens of each group's prefix
-	seen    map[int]bool // groups of the conversations so far; -1 for those without a system message
+	groups  []int          // tokens of each group's prefix
+	seen    map[int]bool   // groups of the conversations so far; -1 for those without a system message
 	gaps    func() float64 // ms
 	start   float64
 	tape    int64
