@@ -1,0 +1,500 @@
+package replay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/replay/internal/api"
+)
+
+// Defaults of a [Config]'s zero values.
+const (
+	DefaultTimeout     = 10 * time.Minute
+	DefaultIdleTimeout = 2 * time.Minute
+	DefaultGrace       = 30 * time.Second
+	DefaultReadyLimit  = 5 * time.Minute
+	DefaultScrape      = time.Second
+	DefaultMaxText     = 64 << 20
+)
+
+// None is the value of a duration that is switched off where 0 means the default.
+const None = -1 * time.Nanosecond
+
+// Config says what to replay, against which servers, and how. Each field is a flag of parley replay; the
+// zero value of a field is the flag's default. Give Dataset, Output, URLs and one of Concurrency, Rate
+// and Arrivals "recorded".
+type Config struct {
+	Dataset string `json:"dataset"` // file of conversations
+	Output  string `json:"output"`  // file of requests; the journal stands beside it
+	Resume  bool   `json:"resume,omitempty"`
+	RunID   string `json:"run_id,omitempty"` // the same for all shards; made up if empty
+	Label   string `json:"label,omitempty"`  // stands in the metadata
+
+	URLs      []string `json:"urls"`            // base URLs; conversations are spread over them
+	API       string   `json:"api,omitempty"`   // chat, completions, responses, anthropic, ollama; "" is chat
+	Model     string   `json:"model,omitempty"` // "" is the server's first
+	Simulated bool     `json:"simulated,omitempty"`
+
+	Concurrency      int      `json:"concurrency,omitempty"`       // closed loop: conversations at once
+	Rate             *float64 `json:"-"`                           // open loop: conversations that start per second; +Inf is no pacing
+	Arrivals         string   `json:"arrivals,omitempty"`          // poisson, gamma, constant, recorded; "" is poisson, or gamma with a Burstiness
+	Burstiness       float64  `json:"burstiness,omitempty"`        // shape of gamma arrivals; 0 is 1
+	Speed            float64  `json:"speed,omitempty"`             // of recorded arrivals; 0 is 1
+	MaxConversations int      `json:"max_conversations,omitempty"` // open loop: most conversations at once; 0 is no limit
+	WhenFull         string   `json:"when_full,omitempty"`         // wait or shed; "" is wait
+	MaxInFlight      int      `json:"max_in_flight,omitempty"`     // most requests at once; 0 is no limit
+
+	Think    string        `json:"think,omitempty"`     // recorded, none, a duration, or a factor like 0.5x; "" is recorded
+	ThinkCap time.Duration `json:"think_cap,omitempty"` // longest think time; 0 is no limit
+	Ramp     time.Duration `json:"ramp,omitempty"`      // closed loop: spread of the first arrivals; open loop: time over which the rate rises
+
+	Duration    time.Duration `json:"duration,omitempty"`     // when to stop starting turns, from the first arrival's time on
+	Requests    int64         `json:"requests,omitempty"`     // how many turns to start after the warm-up
+	Loops       int           `json:"loops,omitempty"`        // passes over the dataset; 0 is one, or no limit with Duration or Requests
+	Grace       time.Duration `json:"grace,omitempty"`        // how long running turns may finish after that; 0 is 30 s, None is none
+	Timeout     time.Duration `json:"timeout,omitempty"`      // one turn in all; 0 is 10 m, None is no limit
+	IdleTimeout time.Duration `json:"idle_timeout,omitempty"` // one silence in a stream; 0 is 2 m, None is no limit
+	Deadline    time.Duration `json:"deadline,omitempty"`     // the whole run; 0 is no limit
+
+	Warmup  int64 `json:"warmup,omitempty"`  // the first turns that start: rows with phase=warmup
+	Stagger bool  `json:"stagger,omitempty"` // closed loop: the first conversations begin at mixed ages, see Run
+
+	History          string `json:"history,omitempty"`           // live or recorded; "" is live
+	HistoryReasoning bool   `json:"history_reasoning,omitempty"` // the answers' reasoning goes back into the history too
+	OutputTokens     string `json:"output_tokens,omitempty"`     // dataset, none, or a number; "" is dataset
+	IgnoreEOS        bool   `json:"ignore_eos,omitempty"`        // ask for exactly the output tokens
+	MinTokens        int64  `json:"min_tokens,omitempty"`
+	KeepGoing        bool   `json:"keep_going,omitempty"` // a failed turn does not end its conversation: the recorded answer takes its place
+
+	Headers        []string `json:"-"`                      // NAME: TEMPLATE with {conversation}, {turn}, {request}, {run}
+	BodyFields     []string `json:"body_fields,omitempty"`  // NAME=TEMPLATE
+	EchoHeaders    []string `json:"echo_headers,omitempty"` // response headers that go into the conversation's next request
+	Cookies        bool     `json:"cookies,omitempty"`      // a cookie jar per conversation
+	ExtraBody      string   `json:"extra_body,omitempty"`   // a JSON object merged into each request
+	Sampling       string   `json:"sampling,omitempty"`     // a JSON object merged into each request before ExtraBody
+	APIKey         string   `json:"-"`                      // never in a file
+	APIKeyEnv      string   `json:"api_key_env,omitempty"`  // where APIKey came from
+	Salt           bool     `json:"salt,omitempty"`         // a text of its own before each conversation instance of this run
+	FlushCache     bool     `json:"flush_cache,omitempty"`
+	NoProbe        bool     `json:"no_probe,omitempty"`
+	ReadyLimit     time.Duration
+	Scrape         []string      `json:"scrape,omitempty"` // metrics URLs; empty is each target's /metrics if there; "none" is none
+	ScrapeInterval time.Duration `json:"scrape_interval,omitempty"`
+	Retries        int           `json:"retries,omitempty"`
+	SaveText       bool          `json:"save_text,omitempty"`
+	Preconnect     int           `json:"preconnect,omitempty"` // connections made before the load; 0 is as many as the closed loop needs, -1 is none
+
+	CAFile        string `json:"ca_file,omitempty"`
+	Insecure      bool   `json:"insecure,omitempty"`
+	HTTP2         bool   `json:"http2,omitempty"`
+	Proxy         string `json:"-"`
+	UnixSocket    string `json:"unix_socket,omitempty"`
+	UserClock     bool   `json:"user_clock,omitempty"`     // no kernel time stamps
+	MaxTextBytes  int    `json:"max_text_bytes,omitempty"` // longest answer; 0 is 64 MiB
+	MaxEventBytes int    `json:"max_event_bytes,omitempty"`
+
+	Shard   string    `json:"shard,omitempty"` // i/n: every nth conversation of the same schedule; "" is 0/1
+	StartAt time.Time `json:"start_at,omitzero"`
+	Seed    uint64    `json:"seed"`
+}
+
+// Kinds of think time.
+type thinkKind int
+
+const (
+	thinkRecorded thinkKind = iota
+	thinkFixed
+	thinkFactor
+)
+
+// settled is a Config with its texts parsed and its defaults filled in.
+type settled struct {
+	Config
+	open       bool // arrivals come by themselves, not when a place is free
+	rate       float64
+	thinkKind  thinkKind
+	thinkTime  time.Duration
+	thinkTimes float64
+	tokensFrom string // dataset, none, number
+	tokens     int64
+	shard      int
+	shards     int
+	bounded    bool // Requests or Duration stop the run, not the dataset's end
+	loops      int  // 0 is no limit
+	extra      []json.RawMessage
+	headers    []template
+	fields     []template
+}
+
+// Validate gives every problem of the configuration at once, each with the name of its flag.
+func (c Config) Validate() error {
+	_, err := c.settle()
+	return err
+}
+
+func (c Config) settle() (*settled, error) {
+	s := &settled{Config: c}
+	var problems []error
+	bad := func(flag, format string, args ...any) {
+		problems = append(problems, fmt.Errorf("--%s: "+format, append([]any{flag}, args...)...))
+	}
+	if c.Dataset == "" {
+		problems = append(problems, errors.New("no dataset: give a file of conversations"))
+	}
+	if c.Output == "" {
+		bad("output", "missing: give the file to write")
+	}
+	s.settleTargets(bad)
+	s.settleLoad(bad)
+	s.settleStops(bad)
+	s.settleRequests(bad)
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
+	if len(s.URLs) == 0 {
+		bad("url", "missing: give the server's base URL, such as http://127.0.0.1:8000")
+	}
+	for _, text := range s.URLs {
+		u, err := url.Parse(text)
+		switch {
+		case err != nil:
+			bad("url", "not a URL: %w", hideURL(err))
+		case u.Scheme != "http" && u.Scheme != "https":
+			bad("url", "%s: the scheme has to be http or https", u.Redacted())
+		case u.Host == "":
+			bad("url", "%s names no host", u.Redacted())
+		case u.RawQuery != "" || u.Fragment != "":
+			bad("url", "%s: a base URL has no query and no fragment", u.Redacted())
+		}
+	}
+	if s.API == "" {
+		s.API = string(api.Chat)
+	}
+	if _, err := api.New(s.API); err != nil {
+		bad("api", "%w", err)
+	}
+	s.shard, s.shards = 0, 1
+	if s.Shard != "" {
+		i, n, ok := strings.Cut(s.Shard, "/")
+		var err1, err2 error
+		s.shard, err1 = strconv.Atoi(i)
+		s.shards, err2 = strconv.Atoi(n)
+		if !ok || err1 != nil || err2 != nil || s.shards < 1 || s.shard < 0 || s.shard >= s.shards {
+			bad("shard", "%q: give i/n with 0 <= i < n", s.Shard)
+			s.shard, s.shards = 0, 1
+		}
+	}
+	if s.Preconnect < -1 {
+		bad("preconnect", "%d: give a number of connections, 0 for as many as the load needs, or -1 for none", s.Preconnect)
+	}
+}
+
+func (s *settled) settleLoad(bad func(flag, format string, args ...any)) {
+	shapes := 0
+	if s.Concurrency < 0 {
+		bad("concurrency", "%d: has to be positive", s.Concurrency)
+	}
+	if s.Concurrency > 0 {
+		shapes++
+	}
+	s.settleArrivals(bad)
+	if s.open {
+		shapes++
+	}
+	switch {
+	case shapes == 0 && s.Concurrency == 0 && s.Rate == nil:
+		bad("concurrency", "no load: give --concurrency N (closed loop), --rate R (open loop), or --arrivals recorded")
+	case shapes > 1:
+		bad("concurrency", "cannot be given with --rate or recorded arrivals: cap an open loop with --max-conversations")
+	}
+	for flag, n := range map[string]int{"max-conversations": s.MaxConversations, "max-in-flight": s.MaxInFlight} {
+		if n < 0 {
+			bad(flag, "%d: has to be positive", n)
+		}
+	}
+	if s.MaxConversations > 0 && s.Concurrency > 0 {
+		bad("max-conversations", "caps an open loop (--rate): a closed loop has --concurrency")
+	}
+	switch s.WhenFull {
+	case "", "wait", "shed":
+		if s.WhenFull != "" && s.MaxConversations == 0 {
+			bad("when-full", "means nothing without --max-conversations")
+		}
+	default:
+		bad("when-full", "%q: give wait or shed", s.WhenFull)
+	}
+	// A run's limits are those of all its shards together: each has its share.
+	for _, l := range []struct {
+		flag string
+		n    *int
+	}{{"concurrency", &s.Concurrency}, {"max-conversations", &s.MaxConversations}, {"max-in-flight", &s.MaxInFlight}} {
+		if *l.n <= 0 || s.shards == 1 {
+			continue
+		}
+		whole := *l.n
+		if *l.n = share(int64(whole), s.shard, s.shards); *l.n == 0 {
+			bad(l.flag, "%d leaves nothing for shard %d of %d: give at least %d", whole, s.shard, s.shards, s.shards)
+		}
+	}
+	s.settleThink(bad)
+	if s.Ramp < 0 {
+		bad("ramp", "%v is negative", s.Ramp)
+	}
+	if s.Stagger && s.Concurrency == 0 {
+		bad("stagger", "needs --concurrency: an open loop has no first conversations that run at once")
+	}
+}
+
+// share gives the part of a whole that one shard has: the parts add up to the whole.
+func share(whole int64, shard, shards int) int {
+	n := whole / int64(shards)
+	if int64(shard) < whole%int64(shards) {
+		n++
+	}
+	return int(n)
+}
+
+func (s *settled) settleArrivals(bad func(flag, format string, args ...any)) {
+	switch {
+	case s.Burstiness < 0 || math.IsNaN(s.Burstiness) || math.IsInf(s.Burstiness, 0):
+		bad("burstiness", "%v: has to be a positive number", s.Burstiness)
+	case s.Arrivals == "" && s.Burstiness != 0 && s.Burstiness != 1:
+		s.Arrivals = "gamma"
+	case s.Arrivals == "":
+		s.Arrivals = "poisson"
+	case s.Burstiness != 0 && s.Burstiness != 1 && s.Arrivals != "gamma":
+		bad("burstiness", "%v goes with --arrivals gamma, not %s", s.Burstiness, s.Arrivals)
+	}
+	if s.Burstiness == 0 {
+		s.Burstiness = 1
+	}
+	recorded := s.Arrivals == "recorded"
+	if !slices.Contains([]string{"poisson", "gamma", "constant", "recorded"}, s.Arrivals) {
+		bad("arrivals", "%q: give poisson, gamma, constant or recorded", s.Arrivals)
+	}
+	switch {
+	case s.Speed < 0 || math.IsNaN(s.Speed) || math.IsInf(s.Speed, 0):
+		bad("speed", "%v: has to be a positive number", s.Speed)
+	case s.Speed != 0 && s.Speed != 1 && !recorded:
+		bad("speed", "goes with --arrivals recorded")
+	case s.Speed == 0:
+		s.Speed = 1
+	}
+	if s.Rate == nil {
+		s.open = recorded
+		return
+	}
+	s.open, s.rate = true, *s.Rate
+	switch {
+	case math.IsNaN(s.rate):
+		bad("rate", "not a number: give conversations per second, such as 5 or 0.2")
+	case s.rate == 0:
+		bad("rate", "0 would never start a conversation: give conversations per second, or inf for no pacing")
+	case s.rate < 0:
+		bad("rate", "%v is negative: give conversations per second", s.rate)
+	case s.rate < 1e-6:
+		bad("rate", "%v is less than one conversation in eleven days", s.rate)
+	case recorded:
+		bad("rate", "cannot be given with --arrivals recorded: scale recorded arrivals with --speed")
+	case math.IsInf(s.rate, 1) && s.Ramp > 0:
+		bad("ramp", "means nothing with --rate inf")
+	}
+}
+
+func (s *settled) settleThink(bad func(flag, format string, args ...any)) {
+	if s.ThinkCap < 0 {
+		bad("think-cap", "%v is negative", s.ThinkCap)
+	}
+	switch {
+	case s.Think == "" || s.Think == "recorded":
+		s.thinkKind = thinkRecorded
+	case s.Think == "none":
+		s.thinkKind = thinkFixed
+	case strings.HasSuffix(s.Think, "x"):
+		f, err := strconv.ParseFloat(strings.TrimSuffix(s.Think, "x"), 64)
+		if err != nil || f < 0 || math.IsInf(f, 0) || math.IsNaN(f) {
+			bad("think", "%q: a factor is a number followed by x, such as 0.5x", s.Think)
+		}
+		s.thinkKind, s.thinkTimes = thinkFactor, f
+	default:
+		d, err := time.ParseDuration(s.Think)
+		if err != nil || d < 0 {
+			bad("think", "%q: give recorded, none, a duration such as 2s, or a factor such as 0.5x", s.Think)
+		}
+		s.thinkKind, s.thinkTime = thinkFixed, d
+	}
+}
+
+func (s *settled) settleStops(bad func(flag, format string, args ...any)) {
+	for flag, d := range map[string]time.Duration{"duration": s.Duration, "deadline": s.Deadline} {
+		if d < 0 {
+			bad(flag, "%v is negative", d)
+		}
+	}
+	for _, d := range []struct {
+		flag string
+		v    *time.Duration
+		def  time.Duration
+	}{
+		{"grace", &s.Grace, DefaultGrace}, {"timeout", &s.Timeout, DefaultTimeout},
+		{"idle-timeout", &s.IdleTimeout, DefaultIdleTimeout}, {"ready-limit", &s.ReadyLimit, DefaultReadyLimit},
+		{"scrape-interval", &s.ScrapeInterval, DefaultScrape},
+	} {
+		switch {
+		case *d.v == 0:
+			*d.v = d.def
+		case *d.v == None:
+			*d.v = 0
+		case *d.v < 0:
+			bad(d.flag, "%v is negative", *d.v)
+		}
+	}
+	if s.Requests < 0 {
+		bad("requests", "%d: has to be positive", s.Requests)
+	}
+	if s.Loops < 0 {
+		bad("loops", "%d: has to be positive", s.Loops)
+	}
+	if s.Warmup < 0 {
+		bad("warmup", "%d: has to be 0 or more", s.Warmup)
+	}
+	s.bounded = s.Requests > 0 || s.Duration > 0
+	s.loops = s.Loops
+	if s.loops == 0 && !s.bounded {
+		s.loops = 1
+	}
+	if s.shards > 1 {
+		if s.Requests > 0 {
+			whole := s.Requests
+			if s.Requests = int64(share(whole, s.shard, s.shards)); s.Requests == 0 {
+				bad("requests", "%d leaves nothing for shard %d of %d", whole, s.shard, s.shards)
+			}
+		}
+		s.Warmup = int64(share(s.Warmup, s.shard, s.shards))
+	}
+}
+
+func (s *settled) settleRequests(bad func(flag, format string, args ...any)) {
+	switch s.History {
+	case "":
+		s.History = "live"
+	case "live", "recorded":
+	default:
+		bad("history", "%q: give live or recorded", s.History)
+	}
+	switch s.OutputTokens {
+	case "", "dataset":
+		s.tokensFrom = "dataset"
+	case "none":
+		s.tokensFrom = "none"
+		if s.IgnoreEOS {
+			bad("ignore-eos", "without a limit of output tokens an answer would never end: leave --output-tokens none out")
+		}
+	default:
+		n, err := strconv.ParseInt(s.OutputTokens, 10, 64)
+		if err != nil || n < 1 {
+			bad("output-tokens", "%q: give dataset, none, or a number of at least 1", s.OutputTokens)
+		}
+		s.tokensFrom, s.tokens = "number", n
+	}
+	if s.MinTokens < 0 {
+		bad("min-tokens", "%d is negative", s.MinTokens)
+	}
+	if s.Retries < 0 {
+		bad("retries", "%d is negative", s.Retries)
+	}
+	for _, b := range []struct{ flag, text string }{{"sampling", s.Sampling}, {"extra-body", s.ExtraBody}} {
+		if b.text == "" {
+			continue
+		}
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(b.text), &object); err != nil || object == nil {
+			bad(b.flag, "not a JSON object: %v", err)
+			continue
+		}
+		for _, name := range []string{"messages", "stream", "prompt", "input"} {
+			if _, ok := object[name]; ok {
+				bad(b.flag, "sets %q, which parley decides itself", name)
+			}
+		}
+		s.extra = append(s.extra, json.RawMessage(b.text))
+	}
+	for _, h := range s.Headers {
+		t, err := parseTemplate(h, ":")
+		if err != nil {
+			// The text may hold a secret: it is not repeated.
+			bad("header", "%w", err)
+			continue
+		}
+		s.headers = append(s.headers, t)
+	}
+	for _, f := range s.BodyFields {
+		t, err := parseTemplate(f, "=")
+		if err != nil {
+			bad("body-field", "%w", err)
+			continue
+		}
+		s.fields = append(s.fields, t)
+	}
+}
+
+// hideURL gives the reason of a failed url.Parse without the text, in which a password may stand.
+func hideURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// MarshalJSON gives the configuration for a file: without keys, header values, and passwords in URLs.
+func (c Config) MarshalJSON() ([]byte, error) {
+	type plain Config
+	out := struct {
+		plain
+		Rate       string   `json:"rate,omitempty"` // as text, since JSON has no infinity
+		Headers    []string `json:"headers,omitempty"`
+		ReadyLimit string   `json:"ready_limit,omitempty"`
+		Proxy      bool     `json:"proxy,omitempty"`
+	}{plain: plain(c), Proxy: c.Proxy != ""}
+	if c.Rate != nil {
+		out.Rate = strconv.FormatFloat(*c.Rate, 'g', -1, 64)
+	}
+	if c.ReadyLimit != 0 {
+		out.ReadyLimit = c.ReadyLimit.String()
+	}
+	out.URLs = make([]string, len(c.URLs))
+	for i, text := range c.URLs {
+		out.URLs[i] = PublicURL(text)
+	}
+	out.plain.Scrape = slices.Clone(c.Scrape)
+	for i, text := range out.plain.Scrape {
+		out.plain.Scrape[i] = PublicURL(text)
+	}
+	for _, h := range c.Headers {
+		name, _, _ := strings.Cut(h, ":")
+		out.Headers = append(out.Headers, strings.TrimSpace(name)+": (not kept)")
+	}
+	return json.Marshal(out)
+}
+
+// PublicURL gives a URL without user name, password and query, for files and messages.
+func PublicURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "(not a URL)"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}

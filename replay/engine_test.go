@@ -1,0 +1,549 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"parley/replay/internal/api"
+	"parley/replay/internal/clock"
+	"parley/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memoryStore keeps rows in memory.
+type memoryStore struct {
+	dir     string
+	mu      sync.Mutex
+	rows    []schemas.Request
+	samples []schemas.Sample
+	append  func(rows []schemas.Request) error // called before rows are taken
+}
+
+func (m *memoryStore) Dir() string { return m.dir }
+
+func (m *memoryStore) AppendRequests(rows []schemas.Request) error {
+	if m.append != nil {
+		if err := m.append(rows); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows = append(m.rows, rows...)
+	return nil
+}
+
+func (m *memoryStore) AppendSamples(rows []schemas.Sample) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.samples = append(m.samples, rows...)
+	return nil
+}
+
+// fakeServer answers requests without a connection: what it does stands in answer.
+type fakeServer struct {
+	e       *engine
+	answer  func(id string, turn int64, row *schemas.Request) time.Duration // how long a request takes; may set the row's status
+	deaf    bool                                                            // requests do not end when they are canceled
+	mu      sync.Mutex
+	now     int
+	most    int
+	history map[string][]string // by conversation and instance: what the last request sent
+}
+
+type fakeSession struct {
+	s    *fakeServer
+	c    *conversation
+	sent []string
+}
+
+func (f *fakeSession) Append(m schemas.Message) error {
+	f.sent = append(f.sent, m.Role+":"+*m.Content)
+	return nil
+}
+
+func (f *fakeSession) AppendAnswer(a api.Answer, _ *schemas.Message) (bool, error) {
+	f.sent = append(f.sent, "assistant:"+*a.Message.Content)
+	return true, nil
+}
+
+func (f *fakeSession) Close() {}
+
+func (f *fakeSession) Do(ctx context.Context, r turnRequest, row *schemas.Request) api.Answer {
+	s := f.s
+	start := s.e.clk.Now()
+	row.StartNS, row.SentNS = moment(start), moment(start)
+	row.Status = string(schemas.StatusOK)
+	s.mu.Lock()
+	s.now++
+	s.most = max(s.most, s.now)
+	s.history[fmt.Sprintf("%s/%d", row.ConversationID, row.Instance)] = slices.Clone(f.sent)
+	s.mu.Unlock()
+	d := time.Second
+	if s.answer != nil {
+		d = s.answer(row.ConversationID, row.Turn, row)
+	}
+	done := ctx.Done()
+	if s.deaf {
+		done = nil
+	}
+	select {
+	case <-time.After(d):
+	case <-done:
+		row.Status = string(schemas.StatusCanceled)
+	}
+	s.mu.Lock()
+	s.now--
+	s.mu.Unlock()
+	row.DoneNS = moment(s.e.clk.Now())
+	text := fmt.Sprintf("live %s.%d", row.ConversationID, row.Turn)
+	return api.Answer{Message: schemas.Message{Role: "assistant", Content: &text}}
+}
+
+// talk is a conversation of so many turns, with a think time before each but the first.
+func talk(id string, turns int, think time.Duration) schemas.Conversation {
+	c := schemas.Conversation{ConversationID: id}
+	text := func(format string, args ...any) *string { s := fmt.Sprintf(format, args...); return &s }
+	for t := range turns {
+		c.Messages = append(c.Messages, schemas.Message{Role: "user", Content: text("ask %s.%d", id, t)})
+		turn := schemas.Turn{MessageIndex: int64(len(c.Messages))}
+		if t > 0 && think > 0 {
+			ms := float64(think) / 1e6
+			turn.ThinkTimeMS = &ms
+		}
+		n := int64(10)
+		turn.OutputTokens = &n
+		c.Turns = append(c.Turns, turn)
+		c.Messages = append(c.Messages, schemas.Message{Role: "assistant", Content: text("recorded %s.%d", id, t)})
+	}
+	return c
+}
+
+func talks(n, turns int, think time.Duration) []schemas.Conversation {
+	out := make([]schemas.Conversation, n)
+	for i := range out {
+		out[i] = talk(fmt.Sprintf("c%d", i), turns, think)
+	}
+	return out
+}
+
+// memoryDataset is a dataset without a file: the Parquet reader shares its decoders with the whole
+// process, which a synctest bubble may not.
+type memoryDataset []schemas.Conversation
+
+func (m memoryDataset) Path() string { return "memory" }
+
+func (m memoryDataset) Outlines() iter.Seq2[schemas.Outline, error] {
+	return func(yield func(schemas.Outline, error) bool) {
+		for _, c := range m {
+			o := schemas.Outline{ConversationID: c.ConversationID, Turns: c.Turns, StartOffsetMS: c.StartOffsetMS,
+				ParentID: c.ParentID, ParentTurn: c.ParentTurn, ParentDelayMS: c.ParentDelayMS}
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m memoryDataset) Conversations(first int64) iter.Seq2[schemas.Conversation, error] {
+	return func(yield func(schemas.Conversation, error) bool) {
+		for _, c := range m[first:] {
+			c.Messages, c.Turns = slices.Clone(c.Messages), slices.Clone(c.Turns)
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// trial is one run of the engine against a fake server in virtual time.
+type trial struct {
+	cfg    Config
+	convs  []schemas.Conversation
+	server fakeServer
+	store  memoryStore
+	cancel time.Duration // hard stop after this time
+	drain  time.Duration // first Ctrl-C after this time
+	left   *resumed
+
+	e    *engine
+	rows []schemas.Request // sorted by conversation, instance, turn
+	err  error
+	took time.Duration
+}
+
+func (r *trial) run(t *testing.T) {
+	t.Helper()
+	r.cfg.Dataset, r.cfg.Output, r.cfg.URLs = "memory", "memory.out", []string{"http://server"}
+	cfg, err := r.cfg.settle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := survey(memoryDataset(r.convs), cfg.Arrivals == "recorded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.store.dir = t.TempDir()
+	r.server.history = map[string][]string{}
+	synctest.Test(t, func(t *testing.T) {
+		clk := clock.New(time.Now())
+		e, done := newEngine(context.Background(), cfg, x, clk, &r.store)
+		defer done()
+		r.e, r.server.e = e, e
+		e.runID = "run"
+		e.targets = []schemas.Target{{URL: "http://server"}}
+		e.resume(r.left)
+		e.open = func(c *conversation) (session, error) { return &fakeSession{s: &r.server, c: c}, nil }
+		hard, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if r.cancel > 0 {
+			defer time.AfterFunc(r.cancel, cancel).Stop()
+		}
+		drain := make(chan struct{})
+		if r.drain > 0 {
+			defer time.AfterFunc(r.drain, func() { close(drain) }).Stop()
+		}
+		r.err = e.run(hard, drain)
+		r.took = time.Duration(clk.Now())
+		if err := e.out.close(time.Minute); err != nil && r.err == nil {
+			r.err = err
+		}
+		if r.server.deaf {
+			time.Sleep(time.Hour) // the abandoned requests end, and with them the bubble
+		}
+	})
+	r.rows = r.store.rows
+	slices.SortFunc(r.rows, func(a, b schemas.Request) int {
+		return cmp.Or(cmp.Compare(a.ConversationID, b.ConversationID), cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Turn, b.Turn))
+	})
+	for i := 1; i < len(r.rows); i++ {
+		a, b := &r.rows[i-1], &r.rows[i]
+		if a.ConversationID == b.ConversationID && a.Instance == b.Instance && a.Turn == b.Turn {
+			t.Errorf("two rows for turn %d of %s/%d", a.Turn, a.ConversationID, a.Instance)
+		}
+	}
+}
+
+// counts gives the number of rows by status and kind.
+func (r *trial) counts() map[string]int {
+	out := map[string]int{}
+	for _, row := range r.rows {
+		key := row.Status
+		if row.ErrorKind != nil {
+			key += " " + *row.ErrorKind
+		}
+		out[key]++
+	}
+	return out
+}
+
+// check holds a trial against what it was to give.
+func (r *trial) check(t *testing.T, want map[string]int, most int, took time.Duration) {
+	t.Helper()
+	if r.err != nil {
+		t.Errorf("the run failed: %v", r.err)
+	}
+	r.checkRows(t, want)
+	if r.server.most != most {
+		t.Errorf("%d requests at once, want %d", r.server.most, most)
+	}
+	if (r.took - took).Abs() > time.Millisecond {
+		t.Errorf("the run took %v, want %v", r.took, took)
+	}
+}
+
+func (r *trial) checkRows(t *testing.T, want map[string]int) {
+	t.Helper()
+	if got := r.counts(); !maps.Equal(got, want) {
+		t.Errorf("rows: %v, want %v", got, want)
+	}
+	if int64(len(r.rows)) != r.e.planned.Load() {
+		t.Errorf("%d rows, %d turns planned", len(r.rows), r.e.planned.Load())
+	}
+}
+
+func rate(r float64) *float64 { return &r }
+
+func TestClosedLoop(t *testing.T) {
+	tests := []struct {
+		name  string
+		cfg   Config
+		convs []schemas.Conversation
+		want  map[string]int
+		most  int
+		took  time.Duration
+	}{
+		{"one at a time", Config{Concurrency: 1}, talks(4, 3, 0), map[string]int{"ok": 12}, 1, 12 * time.Second},
+		{"three at once", Config{Concurrency: 3}, talks(9, 4, 0), map[string]int{"ok": 36}, 3, 12 * time.Second},
+		{"more places than conversations", Config{Concurrency: 100}, talks(5, 2, 0), map[string]int{"ok": 10}, 5, 2 * time.Second},
+		{"a place is kept through think time", Config{Concurrency: 2}, talks(4, 2, 3*time.Second), map[string]int{"ok": 8}, 2, 10 * time.Second},
+		{"no think time", Config{Concurrency: 2, Think: "none"}, talks(4, 2, 3*time.Second), map[string]int{"ok": 8}, 2, 4 * time.Second},
+		{"half the think time", Config{Concurrency: 2, Think: "0.5x"}, talks(4, 2, 3*time.Second), map[string]int{"ok": 8}, 2, 7 * time.Second},
+		{"a fixed think time", Config{Concurrency: 2, Think: "10s"}, talks(4, 2, 3*time.Second), map[string]int{"ok": 8}, 2, 24 * time.Second},
+		{"a capped think time", Config{Concurrency: 2, ThinkCap: time.Second}, talks(4, 2, 3*time.Second), map[string]int{"ok": 8}, 2, 6 * time.Second},
+		{"requests limited too", Config{Concurrency: 4, MaxInFlight: 2}, talks(4, 4, 0), map[string]int{"ok": 16}, 2, 8 * time.Second},
+		{"ramp", Config{Concurrency: 4, Ramp: 8 * time.Second}, talks(4, 10, 0), map[string]int{"ok": 40}, 4, 16 * time.Second},
+		{"loops", Config{Concurrency: 2, Loops: 3}, talks(4, 2, 0), map[string]int{"ok": 24}, 2, 12 * time.Second},
+		{"requests", Config{Concurrency: 3, Requests: 10}, talks(9, 4, 0), map[string]int{"ok": 10, "not_reached budget": 2}, 3, 4 * time.Second},
+		{"requests over several passes", Config{Concurrency: 3, Requests: 100}, talks(3, 1, 0), map[string]int{"ok": 100}, 3, 34 * time.Second},
+		{"warm-up comes on top", Config{Concurrency: 2, Requests: 10, Warmup: 4}, talks(9, 2, 0), map[string]int{"ok": 14, "not_reached budget": 2}, 2, 7 * time.Second},
+		{"duration", Config{Concurrency: 2, Duration: 4500 * time.Millisecond}, talks(3, 2, 0), map[string]int{"ok": 10, "not_reached budget": 2}, 2, 5 * time.Second},
+		{"duration, loops stop first", Config{Concurrency: 2, Duration: time.Hour, Loops: 1}, talks(4, 2, 0), map[string]int{"ok": 8}, 2, 4 * time.Second},
+		{"grace", Config{Concurrency: 2, Duration: 4500 * time.Millisecond, Grace: 100 * time.Millisecond}, talks(3, 2, 0), map[string]int{"ok": 8, "canceled grace": 2, "not_reached budget": 2}, 2, 4600 * time.Millisecond},
+		{"deadline", Config{Concurrency: 2, Deadline: 3500 * time.Millisecond}, talks(10, 3, 0), map[string]int{"ok": 6, "canceled deadline": 2, "not_reached deadline": 22}, 2, 3500 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := trial{cfg: tt.cfg, convs: tt.convs}
+			r.run(t)
+			r.check(t, tt.want, tt.most, tt.took)
+			for _, row := range r.rows {
+				if !schemas.Status(row.Status).Sent() {
+					continue
+				}
+				if *row.StartNS != *row.ReadyNS {
+					t.Errorf("%s turn %d: ready at %d, started at %d", row.ConversationID, row.Turn, *row.ReadyNS, *row.StartNS)
+				}
+				if row.Turn > 0 && tt.cfg.MaxInFlight == 0 && *row.ScheduledNS != *row.StartNS {
+					t.Errorf("%s turn %d: scheduled at %d, started at %d", row.ConversationID, row.Turn, *row.ScheduledNS, *row.StartNS)
+				}
+			}
+		})
+	}
+}
+
+func TestWarmupHandsOver(t *testing.T) {
+	r := trial{cfg: Config{Concurrency: 2, Warmup: 5}, convs: talks(4, 3, 0)}
+	r.run(t)
+	r.check(t, map[string]int{"ok": 12}, 2, 6*time.Second)
+	phases := map[string]int{}
+	for _, row := range r.rows {
+		phases[row.Phase]++
+	}
+	if phases[schemas.PhaseWarmup] != 5 || phases[schemas.PhaseMain] != 7 {
+		t.Errorf("phases: %v", phases)
+	}
+}
+
+// TestOpenLoopSchedule checks that turns go at their scheduled times exactly, think-time turns included,
+// and that a shard sends exactly its part of the same schedule.
+func TestOpenLoopSchedule(t *testing.T) {
+	schedule := func(shard string) map[string]int64 {
+		r := trial{cfg: Config{Rate: rate(2), Shard: shard, Seed: 3}, convs: talks(60, 3, 1500*time.Millisecond)}
+		r.run(t)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		out := map[string]int64{}
+		for _, row := range r.rows {
+			if *row.StartNS != *row.ScheduledNS || *row.ReadyNS != *row.ScheduledNS {
+				t.Fatalf("%s turn %d: scheduled %d, ready %d, started %d", row.ConversationID, row.Turn, *row.ScheduledNS, *row.ReadyNS, *row.StartNS)
+			}
+			out[fmt.Sprint(row.ConversationID, " ", row.Turn)] = *row.ScheduledNS
+		}
+		if int64(len(r.rows)) != r.e.planned.Load() {
+			t.Errorf("%d rows, %d planned", len(r.rows), r.e.planned.Load())
+		}
+		return out
+	}
+	whole := schedule("")
+	if len(whole) != 180 {
+		t.Fatalf("%d turns", len(whole))
+	}
+	i := 0
+	for offset := range Poisson(2, 3) {
+		if i == 60 {
+			break
+		}
+		for turn := range 3 {
+			want := int64(offset) + int64(turn)*2.5e9
+			if got := whole[fmt.Sprintf("c%d %d", i, turn)]; got != want {
+				t.Errorf("c%d turn %d at %d, want %d", i, turn, got, want)
+			}
+		}
+		i++
+	}
+	parts := map[string]int64{}
+	for shard := range 3 {
+		maps.Copy(parts, schedule(fmt.Sprintf("%d/3", shard)))
+	}
+	if !maps.Equal(parts, whole) {
+		t.Errorf("the shards together are not the whole: %d and %d turns", len(parts), len(whole))
+	}
+}
+
+func TestOpenLoopLimits(t *testing.T) {
+	// Ten conversations, one a second, each takes 4 s; two may run at once.
+	convs := talks(10, 4, 0)
+	t.Run("wait", func(t *testing.T) {
+		r := trial{cfg: Config{Rate: rate(1), Arrivals: "constant", MaxConversations: 2}, convs: convs}
+		r.run(t)
+		r.check(t, map[string]int{"ok": 40}, 2, 20*time.Second+time.Second)
+		for _, row := range r.rows {
+			var i int64
+			fmt.Sscanf(row.ConversationID, "c%d", &i)
+			// Places come free at 4, 5, 8, 9, ...: conversation i starts at 4·(i/2) + i%2.
+			if want := (4*(i/2) + i%2) * 1e9; row.Turn == 0 && (*row.ScheduledNS != i*1e9 || *row.ReadyNS != want || *row.StartNS != want) {
+				t.Errorf("c%d: scheduled %d, ready %d, started %d", i, *row.ScheduledNS, *row.ReadyNS, *row.StartNS)
+			}
+		}
+	})
+	t.Run("shed", func(t *testing.T) {
+		r := trial{cfg: Config{Rate: rate(1), Arrivals: "constant", MaxConversations: 2, WhenFull: "shed"}, convs: convs}
+		r.server.answer = func(string, int64, *schemas.Request) time.Duration { return 990 * time.Millisecond }
+		r.run(t)
+		// Those of 0 and 1 s run until 3.96 and 4.96 s, those of 2 and 3 s are shed, and so on.
+		r.checkRows(t, map[string]int{"ok": 24, "shed shed": 16})
+	})
+	t.Run("requests in flight", func(t *testing.T) {
+		r := trial{cfg: Config{Rate: rate(1), Arrivals: "constant", MaxInFlight: 1}, convs: talks(3, 1, 0)}
+		r.server.answer = func(string, int64, *schemas.Request) time.Duration { return 3 * time.Second }
+		r.run(t)
+		r.check(t, map[string]int{"ok": 3}, 1, 9*time.Second)
+		for i, row := range r.rows {
+			if want := int64(2*i) * 1e9; *row.InFlightNS != want || *row.ReadyNS-*row.ScheduledNS != want {
+				t.Errorf("%s waited %d for its request's place, want %d", row.ConversationID, *row.InFlightNS, want)
+			}
+		}
+	})
+	t.Run("duration counts what was offered", func(t *testing.T) {
+		r := trial{cfg: Config{Rate: rate(1), Arrivals: "constant", MaxConversations: 1, Duration: 5500 * time.Millisecond, Loops: 1}, convs: convs}
+		r.run(t)
+		// Six were offered by 5.5 s; one is through, one is in its second turn.
+		r.checkRows(t, map[string]int{"ok": 6, "not_reached budget": 18})
+		if n := r.e.notAdmitted.Load(); n != 4 {
+			t.Errorf("%d conversations not admitted, want 4", n)
+		}
+	})
+	t.Run("no pacing", func(t *testing.T) {
+		r := trial{cfg: Config{Rate: rate(math.Inf(1))}, convs: talks(50, 2, 0)}
+		r.run(t)
+		r.check(t, map[string]int{"ok": 100}, 50, 2*time.Second)
+	})
+}
+
+func TestRecordedArrivals(t *testing.T) {
+	convs := talks(4, 1, 0)
+	for i, s := range []float64{9000, 5000, 5500, 7000} {
+		convs[i].StartOffsetMS = &s
+	}
+	r := trial{cfg: Config{Arrivals: "recorded", Speed: 2}, convs: convs}
+	r.run(t)
+	r.check(t, map[string]int{"ok": 4}, 2, 3*time.Second)
+	for i, want := range []int64{2e9, 0, 0.25e9, 1e9} {
+		if got := *r.rows[i].StartNS; got != want {
+			t.Errorf("c%d started at %d, want %d", i, got, want)
+		}
+	}
+}
+
+func TestFailedTurnEndsItsConversation(t *testing.T) {
+	fail := func(id string, turn int64, row *schemas.Request) time.Duration {
+		if id == "c1" && turn == 1 {
+			row.Status = string(schemas.StatusHTTPError)
+		}
+		return time.Second
+	}
+	r := trial{cfg: Config{Concurrency: 2}, convs: talks(4, 4, 0), server: fakeServer{answer: fail}}
+	r.run(t)
+	r.checkRows(t, map[string]int{"ok": 13, "http_error": 1, "not_reached conversation_failed": 2})
+	r = trial{cfg: Config{Concurrency: 2, KeepGoing: true}, convs: talks(4, 4, 0), server: fakeServer{answer: fail}}
+	r.run(t)
+	r.checkRows(t, map[string]int{"ok": 15, "http_error": 1})
+	want := []string{"user:ask c1.0", "assistant:live c1.0", "user:ask c1.1", "assistant:recorded c1.1", "user:ask c1.2", "assistant:live c1.2", "user:ask c1.3"}
+	if got := r.server.history["c1/0"]; !slices.Equal(got, want) {
+		t.Errorf("history %q, want %q", got, want)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	r := trial{cfg: Config{Concurrency: 1, History: "recorded"}, convs: talks(1, 3, 0)}
+	r.run(t)
+	want := []string{"user:ask c0.0", "assistant:recorded c0.0", "user:ask c0.1", "assistant:recorded c0.1", "user:ask c0.2"}
+	if got := r.server.history["c0/0"]; !slices.Equal(got, want) {
+		t.Errorf("history %q, want %q", got, want)
+	}
+}
+
+func TestInterrupts(t *testing.T) {
+	t.Run("drain", func(t *testing.T) {
+		r := trial{cfg: Config{Concurrency: 2}, convs: talks(10, 3, 0), drain: 1500 * time.Millisecond}
+		r.run(t)
+		r.check(t, map[string]int{"ok": 4, "not_reached interrupted": 26}, 2, 2*time.Second)
+	})
+	t.Run("drain in think time", func(t *testing.T) {
+		r := trial{cfg: Config{Concurrency: 2}, convs: talks(10, 3, time.Hour), drain: 1500 * time.Millisecond}
+		r.run(t)
+		r.check(t, map[string]int{"ok": 2, "not_reached interrupted": 28}, 2, 1500*time.Millisecond)
+	})
+	t.Run("hard", func(t *testing.T) {
+		r := trial{cfg: Config{Concurrency: 2}, convs: talks(10, 3, 0), cancel: 1500 * time.Millisecond}
+		r.run(t)
+		r.check(t, map[string]int{"ok": 2, "canceled interrupted": 2, "not_reached interrupted": 26}, 2, 1500*time.Millisecond)
+	})
+	t.Run("drain, then hard", func(t *testing.T) {
+		r := trial{cfg: Config{Concurrency: 2}, convs: talks(10, 3, 0), drain: 1200 * time.Millisecond, cancel: 1500 * time.Millisecond}
+		r.run(t)
+		r.check(t, map[string]int{"ok": 2, "canceled interrupted": 2, "not_reached interrupted": 26}, 2, 1500*time.Millisecond)
+	})
+	t.Run("open loop", func(t *testing.T) {
+		r := trial{cfg: Config{Rate: rate(1), Arrivals: "constant"}, convs: talks(10, 3, 0), cancel: 4500 * time.Millisecond}
+		r.server.answer = func(string, int64, *schemas.Request) time.Duration { return 900 * time.Millisecond }
+		r.run(t)
+		// Started at 0..4 s; by 4.5 s: 3+3+2+1+0 turns are through, three are under way.
+		r.check(t, map[string]int{"ok": 9, "canceled interrupted": 3, "not_reached interrupted": 18}, 3, 4500*time.Millisecond)
+	})
+}
+
+// TestAbandoned has requests that do not end when they are canceled: the run ends all the same, says so,
+// and every turn has its row.
+func TestAbandoned(t *testing.T) {
+	r := trial{cfg: Config{Concurrency: 2}, convs: talks(4, 3, 0), cancel: 1500 * time.Millisecond}
+	r.server.deaf = true
+	r.server.answer = func(id string, turn int64, _ *schemas.Request) time.Duration {
+		if turn == 1 {
+			return 100 * time.Second // the bubble ends when it has
+		}
+		return time.Second
+	}
+	r.run(t)
+	r.checkRows(t, map[string]int{"ok": 2, "canceled interrupted": 2, "not_reached interrupted": 8})
+	if r.err == nil || !strings.Contains(r.err.Error(), "did not end") || !strings.Contains(r.err.Error(), "has a request under way") {
+		t.Errorf("error: %v", r.err)
+	}
+	if r.took > time.Minute {
+		t.Errorf("the run took %v", r.took)
+	}
+}
+
+// TestWatchdog has a transport that keeps none of its limits.
+func TestWatchdog(t *testing.T) {
+	r := trial{cfg: Config{Concurrency: 2, Timeout: 30 * time.Second}, convs: talks(4, 3, 0)}
+	r.server.answer = func(id string, turn int64, _ *schemas.Request) time.Duration {
+		if turn == 1 {
+			return time.Hour
+		}
+		return time.Second
+	}
+	r.run(t)
+	r.checkRows(t, map[string]int{"ok": 2, "canceled watchdog": 2, "not_reached watchdog": 8})
+	if r.err == nil || !strings.Contains(r.err.Error(), "watchdog") || !strings.Contains(r.err.Error(), `"c0"`) {
+		t.Errorf("error: %v", r.err)
+	}
+	if r.took > 2*time.Minute {
+		t.Errorf("the run took %v", r.took)
+	}
+}

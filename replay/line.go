@@ -1,0 +1,155 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"parley/replay/internal/api"
+	"parley/replay/internal/clock"
+	"parley/replay/internal/wire"
+	"parley/schemas"
+)
+
+// server is one of a run's targets.
+type server struct {
+	schemas.Target
+	client *wire.Client
+	params api.Params // what every request says; OutputTokens and Fields are the turn's
+}
+
+// newClient makes the client of one target.
+func newClient(cfg *settled, url string, clk *clock.Clock, dial dialer) (*wire.Client, error) {
+	a, err := api.New(cfg.API)
+	if err != nil {
+		return nil, err
+	}
+	o := wire.Options{
+		URL: url, UnixSocket: cfg.UnixSocket, API: a, Clock: clk, APIKey: cfg.APIKey,
+		EchoHeaders: cfg.EchoHeaders, Cookies: cfg.Cookies, UserAgent: "parley/" + schemas.Version(),
+		Timeout: limitOf(cfg.Timeout), IdleTimeout: limitOf(cfg.IdleTimeout), Retries: cfg.Retries,
+		CAFile: cfg.CAFile, Insecure: cfg.Insecure, HTTP2: cfg.HTTP2, Proxy: cfg.Proxy,
+		Dial: dial, UserClock: cfg.UserClock, MaxText: cfg.MaxTextBytes, MaxEvent: cfg.MaxEventBytes,
+	}
+	for _, h := range cfg.headers {
+		if len(h.parts) == 1 {
+			o.Headers = append(o.Headers, api.Header{Name: h.name, Value: h.parts[0]})
+		}
+	}
+	return wire.New(o)
+}
+
+// limitOf gives a settled limit, in which 0 is none, in the transport's way.
+func limitOf[D ~int64](d D) D {
+	if d == 0 {
+		return D(wire.None)
+	}
+	return d
+}
+
+// baseParams gives what every request to a target says, as far as it does not depend on what the target
+// turned out to take.
+func baseParams(cfg *settled, model string) api.Params {
+	p := api.Params{Model: model, Stream: true, IncludeUsage: true, ContinuousUsage: true, Extra: cfg.extra}
+	p.IgnoreEOS, p.MinTokens = cfg.IgnoreEOS, cfg.MinTokens
+	return p
+}
+
+// line is a conversation's session with a real server.
+type line struct {
+	*wire.Session
+	c       *conversation
+	to      *server
+	params  api.Params
+	headers []api.Header
+	discard bool
+}
+
+// openLine opens a conversation's session. The requests' headers and fields that have places are filled
+// in for each turn.
+func (e *engine) openLine(to *server, c *conversation) (session, error) {
+	o := api.HistoryOptions{KeepReasoning: e.cfg.HistoryReasoning}
+	if e.cfg.Salt {
+		// It differs in the first characters, so that not one block of the prompt is in a cache.
+		o.Salt = saltOf(e.runID, c.row, c.instance)
+	}
+	if c.source.Tools != nil {
+		o.Tools = *c.source.Tools
+	}
+	if c.source.Body != nil {
+		o.Body = *c.source.Body
+	}
+	s, err := to.client.NewSession(wire.SessionOptions{History: o})
+	if err != nil {
+		return nil, err
+	}
+	l := &line{Session: s, c: c, to: to, params: to.params}
+	l.discard = !e.cfg.SaveText && (e.cfg.History != "live" || len(c.turns) == 1)
+	return l, nil
+}
+
+// saltOf gives a text that differs from the first characters on for each conversation of each run.
+func saltOf(runID string, row, instance int64) string {
+	r := random(uint64(row), "salt "+runID, uint64(instance))
+	return strconv.FormatUint(r.Uint64(), 36) + " "
+}
+
+func (l *line) Do(ctx context.Context, r turnRequest, row *schemas.Request) api.Answer {
+	e := l.c.e
+	l.params.OutputTokens = r.OutputTokens
+	value := func(place string) string {
+		switch place {
+		case "conversation":
+			return l.c.id
+		case "instance":
+			return strconv.FormatInt(l.c.instance, 10)
+		case "turn":
+			return strconv.FormatInt(row.Turn, 10)
+		case "request":
+			return row.RequestID
+		default:
+			return e.runID
+		}
+	}
+	l.headers = l.headers[:0]
+	for i := range e.cfg.headers {
+		if h := &e.cfg.headers[i]; len(h.parts) > 1 {
+			l.headers = append(l.headers, api.Header{Name: h.name, Value: h.fill(value)})
+		}
+	}
+	l.params.Fields = l.params.Fields[:0]
+	for i := range e.cfg.fields {
+		f := &e.cfg.fields[i]
+		l.params.Fields = append(l.params.Fields, api.Field{Name: f.name, Value: f.fill(value)})
+	}
+	answer := l.Session.Do(ctx, wire.TurnRequest{
+		RequestID: row.RequestID, Params: &l.params, Headers: l.headers, DiscardText: l.discard,
+	}, row)
+	if e.cfg.SaveText && schemas.Status(row.Status).Sent() {
+		row.Text = answer.Message.Content
+		if answer.Reasoning != "" {
+			row.ReasoningText = &answer.Reasoning
+		}
+	}
+	return answer
+}
+
+// configText gives the configuration for the metadata.
+func configText(c Config) json.RawMessage {
+	text, err := json.Marshal(c)
+	if err != nil {
+		// Only a NaN or an infinity could do that, which validation refuses.
+		text, _ = json.Marshal(map[string]string{"error": err.Error()})
+	}
+	return text
+}
+
+// publicTargets gives the targets for the metadata.
+func publicTargets(servers []*server) []schemas.Target {
+	out := make([]schemas.Target, len(servers))
+	for i, s := range servers {
+		out[i] = s.Target
+	}
+	return slices.Clip(out)
+}

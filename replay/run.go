@@ -1,0 +1,440 @@
+package replay
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"parley/replay/internal/clock"
+	"parley/replay/internal/scrape"
+	"parley/replay/internal/wire"
+	"parley/schemas"
+)
+
+// Hooks connect a run with the program around it. All are optional.
+type Hooks struct {
+	// Drain, once closed or sent to, stops the starting of turns: those that run may end within the grace.
+	// The end of Run's context is the hard stop: requests under way are cut off.
+	Drain <-chan struct{}
+	// Started is called when the load begins, on a goroutine of its own, with a function that tells how far
+	// it is; that function may be called at any time from then on.
+	Started func(progress func() Progress)
+	// Note is told, in one line each, what goes on before the load (waiting for the server, probing) and
+	// what the run noticed.
+	Note func(text string)
+
+	dial  dialer // in tests: connections in memory
+	quiet bool   // in tests: no series of the client's own health
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Outcome is what a run came to. The rows are in the journal (schemas.JournalPath of the output), which
+// schemas.SealRun turns into the files.
+type Outcome struct {
+	Journal string
+	Meta    schemas.RunMeta
+	// Sealable says that the journal is whole: the run ended by itself or was stopped, and its rows
+	// reconcile. A journal that is not can still be read by analyze.
+	Sealable bool
+}
+
+// collectorLimit is how long the collector may take to write what it holds at the end of a run.
+const collectorLimit = time.Minute
+
+// Run replays a dataset against the servers and writes a row for each planned turn into the journal
+// beside the output. It returns an outcome whenever there is a journal, also with an error. The errors of
+// single requests are rows, not errors of Run.
+//
+// # What is planned
+//
+// A run over a fixed extent (passes over the dataset, without Requests and Duration) plans every turn of
+// it. A run that Requests or Duration stop plans the turns of the conversations that it comes to: in a
+// closed loop those that get a place, in an open loop those whose arrival is before the stop; the others
+// are counted in RunMeta.NotAdmitted. A planned turn that is not sent is a row of the status shed or
+// not_reached, whose error_kind says why.
+//
+// # Scheduled, ready, start
+//
+// A turn is scheduled, if it is a conversation's first, at its arrival (open loop), at the moment at which
+// its place among the Concurrency conversations became free or, under Ramp, was opened (closed loop), or
+// at its parent's turn's start plus a delay (a conversation that another one starts); later turns at the
+// previous turn's end plus think time. A turn is ready at the latest of its scheduled moment, that at
+// which its conversation's place was free, and that at which a place among MaxInFlight requests was free.
+//
+// # Stagger
+//
+// With Stagger each of the first Concurrency conversations begins at a turn drawn evenly from its turns,
+// with the recorded history up to there, as if the run had been going on for long; the turns before are
+// not planned.
+func Run(ctx context.Context, cfg Config, hooks Hooks) (*Outcome, error) {
+	s, err := cfg.settle()
+	if err != nil {
+		return nil, err
+	}
+	if hooks.Note == nil {
+		hooks.Note = func(string) {}
+	}
+	ds, err := schemas.OpenDataset(cfg.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	defer ds.Close()
+	x, err := survey(ds, s.Arrivals == "recorded")
+	if err != nil {
+		return nil, err
+	}
+	r := &run{cfg: s, hooks: hooks, ds: ds, x: x}
+	return r.run(ctx)
+}
+
+// run is one call of Run.
+type run struct {
+	cfg     *settled
+	hooks   Hooks
+	ds      *schemas.Dataset
+	x       *extent
+	clk     *clock.Clock
+	servers []*server
+	meta    schemas.RunMeta
+	journal *schemas.Journal
+	left    *resumed
+	e       *engine
+	monitor *monitor
+	scrapes []*scrape.Scraper
+}
+
+func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
+	if err := r.describe(); err != nil {
+		return nil, err
+	}
+	origin := time.Now()
+	if r.cfg.Resume {
+		if r.left, err = readResumed(schemas.JournalPath(r.cfg.Output), newTally()); err != nil {
+			return nil, err
+		}
+		if err := r.continues(r.left.meta); err != nil {
+			return nil, err
+		}
+		origin = r.left.meta.Origin
+	}
+	r.clk = clock.New(origin)
+	for _, url := range r.cfg.URLs {
+		client, err := newClient(r.cfg, url, r.clk, r.hooks.dial)
+		if err != nil {
+			return nil, fmt.Errorf("--url %s: %w", PublicURL(url), err)
+		}
+		defer client.Close()
+		r.servers = append(r.servers, &server{Target: schemas.Target{URL: client.URL(), API: r.cfg.API, Model: r.cfg.Model}, client: client})
+	}
+	if err := r.checkLimits(); err != nil {
+		return nil, err
+	}
+	if err := r.scout(ctx); err != nil {
+		return nil, err
+	}
+	r.meta.Targets = publicTargets(r.servers)
+	if r.cfg.Resume {
+		r.journal, err = schemas.ResumeJournal(r.cfg.Output, &r.meta)
+	} else {
+		r.journal, err = schemas.CreateJournal(r.cfg.Output, &r.meta)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.load(ctx)
+}
+
+// describe fills in the metadata that is known beforehand.
+func (r *run) describe() error {
+	cfg := r.cfg
+	m := &r.meta
+	m.ToolVersion = schemas.Version()
+	m.Label = cfg.Label
+	m.Config = configText(cfg.Config)
+	m.Seed, m.Shard, m.Shards = cfg.Seed, cfg.shard, cfg.shards
+	m.Simulated = cfg.Simulated
+	m.RunID = cfg.RunID
+	if m.RunID == "" {
+		if cfg.shards > 1 {
+			return errors.New("--run-id: the shards of one run need the same one: give any text")
+		}
+		b := make([]byte, 6)
+		if _, err := rand.Read(b); err != nil {
+			return err
+		}
+		m.RunID = hex.EncodeToString(b)
+	}
+	d := r.ds.Meta()
+	m.Dataset = schemas.DatasetRef{
+		File: filepath.Base(r.ds.Path()), ContentHash: d.ContentHash, Conversations: int64(len(r.x.turns)), Tokenizer: d.Tokenizer,
+	}
+	for _, n := range r.x.turns {
+		m.Dataset.Turns += int64(n)
+	}
+	if r.x.empty > 0 {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("%d conversations of the dataset have no turn to replay", r.x.empty))
+	}
+	if cfg.Rate != nil && !math.IsInf(cfg.rate, 1) {
+		share := cfg.rate / float64(cfg.shards)
+		m.OfferedRate = &share
+	}
+	if cfg.Concurrency > 0 {
+		n := int64(cfg.Concurrency)
+		m.Concurrency = &n
+	}
+	kernel, cpu, mem := hostFacts()
+	m.Host = schemas.Host{
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel, CPU: cpu, CPUs: runtime.NumCPU(),
+		GOMAXPROCS: runtime.GOMAXPROCS(0), MemBytes: mem, GoVersion: runtime.Version(),
+	}
+	if !cfg.Salt && (cfg.loops == 0 && cfg.bounded || cfg.loops > 1) {
+		m.Warnings = append(m.Warnings, "the dataset may be replayed more than once without --salt: from the second pass on a prefix cache knows every prompt")
+	}
+	if !cfg.StartAt.IsZero() && time.Until(cfg.StartAt) <= 0 {
+		return fmt.Errorf("--start-at %s has passed", cfg.StartAt.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// continues checks that a run may go on with what an interrupted one left.
+func (r *run) continues(old *schemas.RunMeta) error {
+	if old.Dataset.ContentHash != r.meta.Dataset.ContentHash {
+		return fmt.Errorf("--resume: the interrupted run replayed another dataset (%s with the hash %s)", old.Dataset.File, old.Dataset.ContentHash)
+	}
+	if old.Seed != r.meta.Seed || old.Shard != r.meta.Shard || old.Shards != r.meta.Shards {
+		return fmt.Errorf("--resume: the interrupted run had --seed %d and --shard %d/%d", old.Seed, old.Shard, old.Shards)
+	}
+	r.meta.RunID = old.RunID
+	r.meta.ResumedFrom = old.RunID
+	r.meta.Warnings = append(r.meta.Warnings, "the run was interrupted and resumed: look at windows before or after the gap, not across it")
+	return nil
+}
+
+// connections gives how many connections the load may need at once, 0 if nothing bounds them.
+func (r *run) connections() int {
+	n := r.cfg.Concurrency
+	if n == 0 {
+		n = r.cfg.MaxConversations
+	}
+	if m := r.cfg.MaxInFlight; m > 0 && (n == 0 || m < n) {
+		n = m
+	}
+	return n
+}
+
+// checkLimits raises the limit of open files, and says if it or the ports cannot carry the load.
+func (r *run) checkLimits() error {
+	n := r.connections()
+	if err := wire.CheckLimits(max(n, r.cfg.Preconnect)); err != nil {
+		return err
+	}
+	per := (n + len(r.servers) - 1) / len(r.servers)
+	for _, s := range r.servers {
+		if err := s.client.CheckPorts(per); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// preconnect makes the connections before the load where the load's size is known.
+func (r *run) preconnect(ctx context.Context) error {
+	n := r.cfg.Preconnect
+	if n == 0 {
+		n = r.connections()
+	}
+	if n <= 0 || r.cfg.Preconnect < 0 {
+		return nil
+	}
+	for i, s := range r.servers {
+		part := share(int64(n), i, len(r.servers))
+		if err := s.client.Preconnect(ctx, part); err != nil {
+			// The load will show what is wrong, request by request.
+			r.warn(fmt.Sprintf("not all of %d connections to %s could be made before the load: %v", part, s.URL, err))
+		}
+	}
+	return ctx.Err()
+}
+
+func (r *run) warn(text string) {
+	r.meta.Warnings = append(r.meta.Warnings, text)
+	r.hooks.Note(text)
+}
+
+// load runs the load, and ends the journal.
+func (r *run) load(ctx context.Context) (*Outcome, error) {
+	e, done := newEngine(context.WithoutCancel(ctx), r.cfg, r.x, r.clk, r.journal)
+	defer done()
+	r.e = e
+	e.runID = r.meta.RunID
+	e.targets = r.meta.Targets
+	if r.left != nil {
+		// Its rows count in the progress and in the sums.
+		e.out.tally = newTally()
+		left, err := readResumed(schemas.JournalPath(r.cfg.Output), e.out.tally)
+		if err != nil {
+			return nil, errors.Join(err, r.journal.Abandon())
+		}
+		e.resume(left)
+	}
+	e.open = func(c *conversation) (session, error) { return e.openLine(r.servers[c.url], c) }
+	var helpers sync.WaitGroup
+	helping, cancel := context.WithCancel(context.Background())
+	e.begin = func(held int) int64 { return r.begin(ctx, helping, &helpers, held) }
+	runErr := e.run(ctx, r.hooks.Drain)
+	cancel()
+	helpers.Wait() // the scrapes' last round is bounded by their time-out
+	return r.finish(runErr)
+}
+
+// begin is called when the first conversations are ready. It makes the connections, and settles when the
+// schedule begins.
+func (r *run) begin(ctx, helping context.Context, helpers *sync.WaitGroup, held int) int64 {
+	e := r.e
+	if err := r.preconnect(ctx); err != nil {
+		e.stop(endInterrupted)
+	}
+	r.monitor = newMonitor(e)
+	// A moment to start the goroutines of those that are ready.
+	lead := 2*time.Millisecond + time.Duration(held)*2*time.Microsecond
+	base := r.clk.Now() + int64(lead)
+	if !r.cfg.Resume {
+		origin := time.Now().Add(lead)
+		if !r.cfg.StartAt.IsZero() {
+			origin = r.cfg.StartAt
+			if late := time.Since(origin); late > 0 {
+				r.warn(fmt.Sprintf("the preparations ended %v after --start-at", late))
+			}
+		}
+		r.clk.Restart(origin)
+		base = 0
+	}
+	r.meta.Origin = r.clk.Wall(0)
+	r.monitor.start()
+	meta := r.meta
+	// Nothing of what follows may hold up the first turns.
+	helpers.Go(func() {
+		if err := r.journal.SaveMeta(&meta); err != nil {
+			e.failRun(fmt.Errorf("save the run's metadata: %w", err))
+		}
+	})
+	if !r.hooks.quiet {
+		helpers.Go(func() { r.monitor.run(helping) })
+	}
+	for _, s := range r.scrapes {
+		helpers.Go(func() { s.Run(helping) })
+	}
+	if r.hooks.Started != nil {
+		helpers.Go(func() { r.hooks.Started(e.progress) })
+	}
+	return base
+}
+
+// finish ends the journal with the final metadata.
+func (r *run) finish(runErr error) (*Outcome, error) {
+	e, m := r.e, &r.meta
+	m.EndedNS = r.clk.Now()
+	closeErr := e.out.close(collectorLimit)
+	if runErr == nil || closeErr != nil && !errors.Is(runErr, closeErr) {
+		runErr = errors.Join(runErr, closeErr)
+	}
+	reason, at := e.stopped()
+	m.Ended = reason
+	if reason != endComplete {
+		m.StopNS = &at
+	}
+	m.Planned = e.planned.Load()
+	m.NotAdmitted = e.notAdmitted.Load()
+	_, _, _, written, lost := e.out.state()
+	m.Counts, m.Rows = e.out.tally.snapshot()
+	m.Rows -= lost
+	if e.resumed != nil {
+		written += e.resumed.rows
+	}
+	if runErr == nil && (m.Rows != m.Planned || written != m.Planned) {
+		runErr = fmt.Errorf("%w: %d planned, %d counted, %d written", errReconcile, m.Planned, m.Rows, written)
+	}
+	if r.monitor != nil {
+		m.Health = r.monitor.summary()
+		for _, s := range r.scrapes {
+			st := s.Stats()
+			m.Health.Scrapes += st.Scrapes
+			m.Health.ScrapesFailed += st.Failures
+			if st.Scrapes == 0 && st.LastErr != "" {
+				r.warn("no scrape of the server's metrics succeeded: " + st.LastErr)
+			}
+		}
+	}
+	r.clockInfo()
+	out := &Outcome{Journal: r.journal.Dir()}
+	if runErr != nil {
+		m.EndedDetail = runErr.Error()
+		if m.Ended == endComplete {
+			m.Ended = endError
+		}
+	}
+	var endErr error
+	switch {
+	case errors.Is(closeErr, errStuck):
+		// The collector still holds the journal.
+	case runErr != nil && !e.out.alive():
+		endErr = r.journal.Abandon()
+	default:
+		endErr = r.journal.Finish(m)
+		out.Sealable = endErr == nil && !errors.Is(runErr, errReconcile)
+	}
+	out.Meta = *m
+	return out, errors.Join(runErr, endErr)
+}
+
+// clockInfo says which clocks the run's moments come from.
+func (r *run) clockInfo() {
+	r.clk.Resample()
+	info := r.clk.Info()
+	c := &r.meta.Clock
+	c.OffsetStartNS, c.OffsetEndNS, c.LargestStepNS = info.OffsetStartNS, info.OffsetEndNS, info.MaxDriftNS
+	for _, s := range r.servers {
+		st := s.client.Stats()
+		c.KernelReads += st.KernelReads
+		c.UserReads += st.UserReads
+	}
+	c.Source = "kernel"
+	if c.KernelReads == 0 || c.UserReads > c.KernelReads/100 {
+		c.Source = "user"
+		c.ResponseFallback = "the kernel gave no receive stamps for these connections"
+		if r.cfg.UserClock {
+			c.ResponseFallback = "--user-clock"
+		}
+	}
+	if info.Steps > 0 {
+		r.warn(fmt.Sprintf("the wall clock was stepped %d times during the run: moments of arrivals around it are off by as much", info.Steps))
+	}
+}
+
+// progress tells how far the run is.
+func (e *engine) progress() Progress {
+	now := e.clk.Now()
+	p := Progress{
+		Elapsed: time.Duration(now - e.base), Planned: e.planned.Load(), Started: e.started.Load(),
+		InFlight: e.inFlight.now.Load(), Active: e.active.now.Load(),
+	}
+	if e.cfg.bounded {
+		p.Planned = 0
+		if e.cfg.Requests > 0 {
+			p.Planned = e.cfg.Requests + e.cfg.Warmup
+		}
+	}
+	p.Backlog, _, _, _, _ = e.out.state()
+	p.Stopping, _ = e.stopped()
+	e.out.tally.fill(&p, now)
+	return p
+}
