@@ -1,0 +1,161 @@
+// Clientbench measures what parley's own client adds to what it measures: it drives the simulated server, which
+// logs the true times of every request, with parley replay, both in processes of their own, matches the two
+// by response id and prints a Markdown table. Beside each load it runs wrk over the same streams, as the
+// measure of what a bare event loop costs.
+//
+//	go run ./replay/internal/clientbench                      # 1 to 10,000 streams, starts spread over 2 s
+//	go run ./replay/internal/clientbench -all-at-once -streams 1000,2000
+//	go run ./replay/internal/clientbench -open-loop 500
+//	go run ./replay/internal/clientbench -streams 10000 -hold 2m
+//	go run ./replay/internal/clientbench -check               # exit code 1 when a limit does not hold
+//
+// It needs Linux (/proc) and, for the comparison, wrk.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options is the command line.
+type options struct {
+	streams   []int
+	allAtOnce bool
+	openLoop  float64
+	duration  time.Duration
+	hold      time.Duration
+	ttft, itl time.Duration
+	tokens    int
+	noWrk     bool
+	check     bool
+	keep      string
+	parley    string
+	llmsim    string
+	extra     []string
+	userClock bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "clientbench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, stderr io.Writer) (*options, error) {
+	o := &options{}
+	f := flag.NewFlagSet("clientbench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	streams := f.String("streams", "1,10,100,500,1000,2000,5000,10000", "numbers of concurrent streams, one row each")
+	f.BoolVar(&o.allAtOnce, "all-at-once", false, "start all streams together instead of over 2 s")
+	f.Float64Var(&o.openLoop, "open-loop", 0, "conversations per second: an open loop instead of streams")
+	f.DurationVar(&o.duration, "duration", 20*time.Second, "time over which an open loop starts conversations")
+	f.DurationVar(&o.hold, "hold", 0, "hold the streams for at least this long (more tokens per stream)")
+	f.DurationVar(&o.ttft, "ttft", 500*time.Millisecond, "true time to first token")
+	f.DurationVar(&o.itl, "itl", 0, "true gap; 0 is 50ms up to 2,000 streams, 250ms up to 5,000, 1s above")
+	f.IntVar(&o.tokens, "tokens", 0, "tokens per answer; 0 is 100 up to 2,000 streams, 60 up to 5,000, 20 above")
+	f.BoolVar(&o.noWrk, "no-wrk", false, "leave the comparison with wrk out")
+	f.BoolVar(&o.check, "check", false, "fail when a limit of the client's design does not hold")
+	f.StringVar(&o.keep, "keep", "", "folder for the files of the runs; otherwise they are removed")
+	f.StringVar(&o.parley, "parley", "", "parley program; otherwise built from this module")
+	f.StringVar(&o.llmsim, "llmsim", "", "llmsim program; otherwise built from this module")
+	f.BoolVar(&o.userClock, "user-clock", false, "no kernel time stamps in the client, to compare")
+	extra := f.String("args", "", "further arguments of parley replay, separated by blanks")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	o.extra = strings.Fields(*extra)
+	if o.userClock {
+		o.extra = append(o.extra, "--user-clock")
+	}
+	for s := range strings.SplitSeq(*streams, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-streams: %q is not a number of streams", s)
+		}
+		o.streams = append(o.streams, n)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	dir := o.keep
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "clientbench"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for program, path := range map[string]*string{"parley": &o.parley, "llmsim": &o.llmsim} {
+		if *path != "" {
+			continue
+		}
+		*path = filepath.Join(dir, program)
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", *path, "parley/cmd/"+program).CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w: %s", program, err, out)
+		}
+	}
+	if _, lookErr := exec.LookPath("wrk"); lookErr != nil && !o.noWrk {
+		fmt.Fprintln(stderr, "clientbench: wrk is not installed (Debian: apt-get install wrk): no comparison with it")
+		o.noWrk = true
+	}
+	machine := describeMachine()
+	var results []*result
+	idle := int64(0) // the client's peak memory with one stream
+	for _, l := range o.loads() {
+		fmt.Fprintf(stderr, "clientbench: %s\n", l)
+		r, err := o.measure(ctx, dir, l)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l, err)
+		}
+		if idle == 0 && l.streams > 1 {
+			one := l
+			one.streams, one.requests, one.rate, one.ttft, one.itl, one.tokens, one.noWrk = 1, 1, 0, 10*time.Millisecond, 10*time.Millisecond, 10, true
+			base, err := o.measure(ctx, dir, one)
+			if err != nil {
+				return fmt.Errorf("memory of an idle client: %w", err)
+			}
+			idle = base.clientPeak
+		} else if idle == 0 {
+			idle = r.clientPeak
+		}
+		r.idlePeak = idle
+		results = append(results, r)
+	}
+	fmt.Fprint(stdout, machine, "\n", o.describe(), "\n")
+	printTable(stdout, results)
+	problems := checkLimits(results)
+	for _, p := range problems {
+		fmt.Fprintf(stdout, "- does not hold: %s\n", p)
+	}
+	if len(problems) == 0 {
+		fmt.Fprintln(stdout, "All limits that these loads test hold.")
+	}
+	if o.check && len(problems) > 0 {
+		return fmt.Errorf("%d limits do not hold", len(problems))
+	}
+	return nil
+}
