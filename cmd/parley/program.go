@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -80,6 +81,8 @@ func (p *program) run(ctx context.Context) (code int) {
 	switch {
 	case err == nil:
 		return codeOK
+	case errors.Is(err, syscall.EPIPE):
+		return codeFailed // the reader of the output has gone, and knows it
 	case errors.As(err, &exit):
 		code = exit.code
 		err = exit.err

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"parley/analyze"
+	"parley/analyze/render"
+	"parley/schemas"
+)
+
+// analyzeCommand is the command line of parley analyze.
+type analyzeCommand struct {
+	Inputs []string `arg:"" optional:"" placeholder:"RUN" help:"Result files, folders or globs; a run's journal too. Shards of one run are one run."`
+
+	By          []string  `group:"Figures" sep:"none" placeholder:"COLUMN" help:"Group by turn, conversation, model, url, phase, prompt_tokens, uncached_tokens, tag.NAME, time, or any column; COLUMN:WIDTH or COLUMN:EDGE,EDGE for bins. Twice for two levels."`
+	Percentiles []float64 `group:"Figures" default:"50,90,95,99" help:"Percentiles (${default})."`
+	From        string    `group:"Figures" default:"sent" enum:"sent,start,scheduled" help:"The moment that latencies count from: ${enum}."`
+	Window      string    `group:"Figures" default:"steady" help:"Part of the run: all, steady, FROM:TO such as 10s:5m, turns (all but first turns), turns=A:B."`
+	SLO         []string  `group:"Figures" name:"slo" sep:"none" placeholder:"FIGURE=LIMIT" help:"Objective for goodput, such as ttft=500ms. Repeatable."`
+	Figures     []string  `group:"Figures" placeholder:"NAME" help:"Only these figures."`
+	GPUs        float64   `group:"Figures" name:"gpus" placeholder:"N" help:"GPUs of the server, for tokens per second per GPU."`
+
+	Format string `group:"Output" default:"table" enum:"table,json,csv,markdown,vllm-json" help:"${enum}."`
+	HTML   string `group:"Output" name:"html" placeholder:"FILE" help:"Write a report with plots: one file that opens offline."`
+	Arrow  string `group:"Output" placeholder:"FILE" help:"Write the rows as an Arrow IPC file."`
+	Output string `group:"Output" short:"o" placeholder:"FILE" help:"Write the figures to a file instead of standard output."`
+	Force  bool   `group:"Output" help:"Overwrite files."`
+	Schema string `group:"Output" placeholder:"FORMAT" help:"Print the data dictionary (markdown, json or text) and exit."`
+
+	Baseline string   `group:"Comparison" placeholder:"RUN" help:"Compare with this run: turn by turn if both replayed the same dataset."`
+	Gate     []string `group:"Comparison" sep:"none" placeholder:"CONDITION" help:"What must hold, such as 'ttft.p99 < +5%' or 'error_rate < 1%'; exit code 3 if it does not. Repeatable."`
+}
+
+// Help is shown below the flags.
+func (analyzeCommand) Help() string {
+	return `Examples:
+
+  parley analyze run.parquet
+  parley analyze run.parquet --by turn --slo ttft=500ms --slo tpot=50ms --html report.html
+  parley analyze after.parquet --baseline before.parquet --gate 'ttft.p99 < +5%' --format markdown
+  parley analyze 'sweep/*.parquet' --gpus 8 --format csv
+  parley analyze run.parquet.journal          # a run that is going on, or was killed
+  parley analyze --schema markdown`
+}
+
+func (c *analyzeCommand) run(ctx context.Context, p *program, ui *ui) (err error) {
+	if c.Schema != "" {
+		return printSchema(p.stdout, c.Schema)
+	}
+	if len(c.Inputs) == 0 {
+		return usageError(errors.New("no input: give result files, folders or the journal of a run"))
+	}
+	o, err := c.options()
+	if err != nil {
+		return usageError(err)
+	}
+	for _, path := range []string{c.HTML, c.Arrow, c.Output} {
+		if path == "" {
+			continue
+		}
+		if err := schemas.CheckOutput(path, c.Force); err != nil {
+			return usageError(err)
+		}
+	}
+	runs, err := analyze.Load(ctx, c.Inputs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, runs.Close()) }()
+	if c.Baseline != "" {
+		if o.Baseline, err = analyze.Load(ctx, []string{c.Baseline}); err != nil {
+			return fmt.Errorf("--baseline: %w", err)
+		}
+		defer func() { err = errors.Join(err, o.Baseline.Close()) }()
+	}
+	if err := o.Validate(); err != nil {
+		return usageError(err)
+	}
+	result, err := analyze.Analyze(ctx, runs, o)
+	if err != nil {
+		return err
+	}
+	if err := c.print(ctx, p, ui, runs, result, o); err != nil {
+		return err
+	}
+	for _, g := range result.Gates {
+		if !g.Held {
+			return exitError{code: codeVerdict}
+		}
+	}
+	return nil
+}
+
+func (c *analyzeCommand) options() (analyze.Options, error) {
+	o := analyze.Options{From: analyze.Moment(c.From), Percentiles: c.Percentiles, Figures: c.Figures, GPUs: c.GPUs}
+	var problems []error
+	flag := func(name string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--%s: %w", name, err))
+		}
+	}
+	var err error
+	o.Window, err = analyze.ParseWindow(c.Window)
+	flag("window", err)
+	for _, text := range c.By {
+		g, err := analyze.ParseGroup(text)
+		flag("by", err)
+		o.By = append(o.By, g)
+	}
+	for _, text := range c.SLO {
+		s, err := analyze.ParseObjective(text)
+		flag("slo", err)
+		o.Objectives = append(o.Objectives, s)
+	}
+	for _, text := range c.Gate {
+		g, err := analyze.ParseGate(text)
+		flag("gate", err)
+		o.Gates = append(o.Gates, g)
+	}
+	return o, errors.Join(problems...)
+}
+
+// print writes everything that was asked for.
+func (c *analyzeCommand) print(ctx context.Context, p *program, ui *ui, runs *analyze.Runs, result *analyze.Result, o analyze.Options) error {
+	out, closeOut := p.stdout, func() error { return nil }
+	if c.Output != "" {
+		f, err := createText(c.Output, c.Force)
+		if err != nil {
+			return err
+		}
+		out, closeOut = f, f.finish
+		defer f.drop()
+	}
+	err := render.Write(out, render.Format(c.Format), result, render.Options{Color: c.Output == "" && isTerminal(p.stdout) && ui.terminal})
+	return errors.Join(err, closeOut())
+}
+
+func printSchema(w io.Writer, format string) error {
+	kinds := []schemas.Kind{schemas.KindConversations, schemas.KindRequests, schemas.KindTelemetry}
+	switch format {
+	case "markdown":
+		_, err := io.WriteString(w, schemas.DictionaryMarkdown())
+		return err
+	case "json":
+		all := map[schemas.Kind][]schemas.Column{}
+		for _, k := range kinds {
+			all[k] = schemas.Dictionary(k)
+		}
+		return printJSON(w, all)
+	case "text":
+		var b strings.Builder
+		for _, k := range kinds {
+			fmt.Fprintf(&b, "%s\n", k)
+			for _, c := range schemas.Dictionary(k) {
+				unit := c.Unit
+				if c.Null {
+					unit = strings.TrimSpace(unit + " null")
+				}
+				fmt.Fprintf(&b, "  %-34s %-22s %-12s %s\n", c.Name, c.Type, unit, c.Doc)
+			}
+		}
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	return usageError(fmt.Errorf("--schema %q: give markdown, json or text", format))
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"parley/generate"
+)
+
+// generateCommand is the command line of parley generate.
+type generateCommand struct {
+	Output    string `short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force."`
+	Force     bool   `help:"Overwrite the output."`
+	Preset    string `group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
+	Config    string `group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON)."`
+	From      string `group:"Source" placeholder:"FILE" help:"A file to import; - is standard input."`
+	Format    string `group:"Source" default:"auto" placeholder:"NAME" help:"Its format (default: told by its content)."`
+	Describe  string `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
+	JSON      bool   `group:"Source" name:"json" help:"Print the description, or the report of what was written, as JSON."`
+	Seed      uint64 `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
+	Tokenizer string `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a tokenizer.json, *.tiktoken or tokenizer.model file."`
+
+	Conversations   int           `group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
+	MinTurns        int           `group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
+	MaxTurns        int           `group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
+	MaxPromptTokens int           `group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
+	Jitter          time.Duration `group:"Dataset" help:"Spread arrivals of an imported trace that come in bunches over this time."`
+	Shard           string        `group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0."`
+	Workers         int           `group:"Dataset" placeholder:"N" help:"Goroutines (default: one per core)."`
+}
+
+// Help is shown below the flags.
+func (generateCommand) Help() string {
+	return `Examples:
+
+  parley generate -o chat.parquet --preset chat -n 1000 --seed 7
+  parley generate -o vllm.parquet --config generate_multi_turn.json
+  parley generate -o share.parquet --from ShareGPT_V3.json --max-turns 20
+  zcat trace.jsonl.gz | parley generate -o trace.parquet --from - --jitter 3s
+  parley generate --describe chat.parquet
+
+Formats that are told by their content: ShareGPT, OpenAI messages (JSON or JSONL), OpenAI batch, Hugging
+Face chat Parquet, Mooncake, Qwen-Bailian, coding-agent traces, AIPerf, Azure, BurstGPT, MT-Bench.`
+}
+
+func (c *generateCommand) describe(context.Context, *program) error { return errors.New("soon") }
+
+func (c *generateCommand) run(ctx context.Context, p *program, ui *ui) error {
+	if c.Describe != "" {
+		return c.describe(ctx, p)
+	}
+	o, err := c.options(p.stdin)
+	if err != nil {
+		return usageError(err)
+	}
+	if c.Output == "-" {
+		return usageError(errors.New("--output -: a Parquet file is not written to a stream: name the file"))
+	}
+	if err := o.Validate(); err != nil {
+		return usageError(err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.interrupts:
+			cancel(errInterrupted)
+		case <-ctx.Done():
+		}
+	}()
+	report, err := generate.Run(ctx, o, func(now generate.Progress) { ui.progress(generateProgress(now)) })
+	ui.done()
+	if errors.Is(context.Cause(ctx), errInterrupted) {
+		return exitError{codeInterrupted, fmt.Errorf("interrupted: %s was not written", c.Output)}
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p.stdout, report)
+	}
+	return printGenerated(p.stdout, report)
+}
+
+var errInterrupted = errors.New("interrupted")
+
+func (c *generateCommand) options(stdin io.Reader) (generate.Options, error) {
+	o := generate.Options{
+		Output: c.Output, Force: c.Force, Import: c.From, Format: c.Format, Stdin: stdin, Seed: c.Seed,
+		Tokenizer: c.Tokenizer, Conversations: c.Conversations, Workers: c.Workers,
+		JitterMS: float64(c.Jitter) / float64(time.Millisecond),
+		Filter:   generate.Filter{MinTurns: c.MinTurns, MaxTurns: c.MaxTurns, MaxPromptTokens: c.MaxPromptTokens},
+	}
+	var problems []error
+	var err error
+	switch {
+	case c.Preset != "" && c.Config != "":
+		problems = append(problems, errors.New("--preset and --config exclude each other"))
+	case c.Preset != "":
+		o.Spec, err = generate.Preset(c.Preset)
+	case c.Config != "":
+		o.Spec, err = generate.ReadSpec(c.Config)
+	}
+	problems = append(problems, err)
+	if c.Shard != "" {
+		var i, n int
+		if k, err := fmt.Sscanf(c.Shard, "%d/%d", &i, &n); err != nil || k != 2 || n < 1 {
+			problems = append(problems, fmt.Errorf("--shard: %q: give I/N, as in 0/4", c.Shard))
+		}
+		o.Shard, o.Shards = i, n
+	}
+	return o, errors.Join(problems...)
+}
+
+func generateProgress(now generate.Progress) string {
+	text := fmt.Sprintf("%s conversations", thousands(now.Conversations))
+	if now.Total > 0 {
+		text = fmt.Sprintf("%s of %s conversations (%.0f %%)", thousands(now.Conversations), thousands(now.Total),
+			100*float64(now.Conversations)/float64(now.Total))
+	}
+	if s := now.Elapsed.Seconds(); s > 0 {
+		text += fmt.Sprintf(", %s tokens, %s tokens/s", thousands(now.Tokens), thousands(int64(float64(now.Tokens)/s)))
+	}
+	return text
+}
+
+func printGenerated(w io.Writer, r generate.Report) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s conversations, %s turns, %s messages, %s tokens (%s), %s of text, file %s, in %s\n",
+		clean(r.Output), thousands(r.Conversations), thousands(r.Turns), thousands(r.Messages), thousands(r.Tokens), clean(r.Tokenizer),
+		size(r.TextBytes), size(r.FileBytes), r.Elapsed.Round(time.Millisecond))
+	fmt.Fprintf(&b, "content %s\n", r.ContentHash)
+	if r.Format != "" {
+		fmt.Fprintf(&b, "imported as %s: %s records read", r.Format, thousands(r.Read))
+		if len(r.Skipped) == 0 {
+			b.WriteString(", none skipped")
+		}
+		b.WriteByte('\n')
+	}
+	for _, reason := range slices.Sorted(maps.Keys(r.Skipped)) {
+		fmt.Fprintf(&b, "  skipped %s: %s\n", thousands(r.Skipped[reason]), clean(reason))
+	}
+	for _, e := range r.Examples {
+		fmt.Fprintf(&b, "  e.g. %s\n", clean(e))
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", clean(n))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// thousands prints a whole number with separators.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// size prints a number of bytes.
+func size(n int64) string {
+	v, unit := float64(n), "B"
+	for _, next := range []string{"kB", "MB", "GB", "TB"} {
+		if v < 1000 {
+			break
+		}
+		v, unit = v/1000, next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%.0f %s", v, unit)
+	}
+	return fmt.Sprintf("%.1f %s", v, unit)
+}

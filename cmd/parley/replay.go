@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"parley/analyze"
+	"parley/analyze/render"
+	"parley/replay"
+	"parley/schemas"
+)
+
+func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error) {
+	cfg, err := c.config()
+	if err != nil {
+		return usageError(err)
+	}
+	if c.Output == "-" {
+		return usageError(errors.New("--output -: results are a Parquet file and its journal: name the file"))
+	}
+	if err := checkReplayOutput(c); err != nil {
+		return usageError(err)
+	}
+	stop, err := c.simulators(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	if err := cfg.Validate(); err != nil {
+		return usageError(err)
+	}
+	if cfg.Insecure {
+		ui.note("--insecure: the server's certificate is not verified")
+	}
+	outcome, err := c.drive(ctx, p, ui, cfg)
+	if outcome == nil {
+		return err
+	}
+	return c.settle(ctx, p, ui, outcome, err)
+}
+
+// checkReplayOutput finds out before the load whether its results will have a place.
+func checkReplayOutput(c *replayCommand) error {
+	if c.Output == "" {
+		return errors.New("--output: missing: give the file to write, such as -o run.parquet")
+	}
+	return errors.Join(
+		schemas.CheckOutput(c.Output, c.Force),
+		schemas.CheckOutput(schemas.TelemetryPath(c.Output), c.Force),
+	)
+}
+
+// simulators starts a server for each sim: URL and puts its address in the URL's place.
+func (c *replayCommand) simulators(ctx context.Context, cfg *replay.Config) (stop func() error, err error) {
+	var stops []func() error
+	stop = func() error {
+		var errs []error
+		for _, s := range stops {
+			errs = append(errs, s())
+		}
+		return errors.Join(errs...)
+	}
+	cfg.URLs = append([]string(nil), cfg.URLs...)
+	for i, url := range cfg.URLs {
+		if !isSimulated(url) {
+			continue
+		}
+		s, err := startSimulator(ctx, url)
+		if err != nil {
+			return nil, errors.Join(err, stop())
+		}
+		stops = append(stops, s.Stop)
+		cfg.URLs[i] = s.URL
+		cfg.Simulated = true
+	}
+	return stop, nil
+}
+
+// drive runs the load with a progress line and the interrupts' two meanings.
+func (c *replayCommand) drive(ctx context.Context, p *program, ui *ui, cfg replay.Config) (*replay.Outcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	drain := make(chan struct{})
+	ended := make(chan struct{})
+	var helpers sync.WaitGroup
+	helpers.Go(func() {
+		for n := 1; ; n++ {
+			select {
+			case <-ended:
+				return
+			case <-p.interrupts:
+			}
+			if n == 1 {
+				close(drain)
+				ui.note("interrupted: running turns may finish; interrupt again to stop them")
+			} else {
+				ui.note("interrupted again: stopping")
+				cancel()
+			}
+		}
+	})
+	hooks := replay.Hooks{
+		Drain: drain,
+		Note:  func(text string) { ui.note("%s", text) },
+		Started: func(progress func() replay.Progress) {
+			helpers.Go(func() {
+				ticks := time.NewTicker(500 * time.Millisecond)
+				defer ticks.Stop()
+				for {
+					select {
+					case <-ended:
+						return
+					case <-ticks.C:
+						ui.progress(replayProgress(progress()))
+					}
+				}
+			})
+		},
+	}
+	outcome, err := replay.Run(ctx, cfg, hooks)
+	close(ended)
+	helpers.Wait()
+	ui.done()
+	return outcome, err
+}
+
+// replayProgress is the progress line.
+func replayProgress(now replay.Progress) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s ", now.Elapsed.Round(time.Second))
+	if now.Planned > 0 {
+		fmt.Fprintf(&b, "%s/%s turns", thousands(now.Done), thousands(now.Planned))
+	} else {
+		fmt.Fprintf(&b, "%s turns", thousands(now.Done))
+	}
+	fmt.Fprintf(&b, " | %d in flight, %d conversations | %.1f req/s, %.0f tok/s | TTFT p50 %s p99 %s | %s errors",
+		now.InFlight, now.Active, now.RequestsPerS, now.TokensPerS, milliseconds(now.TTFTP50), milliseconds(now.TTFTP99), thousands(now.Errors))
+	if now.Stopping != "" {
+		fmt.Fprintf(&b, " | stopping: %s", now.Stopping)
+	}
+	return b.String()
+}
+
+func milliseconds(d time.Duration) string {
+	if d <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f ms", float64(d)/1e6)
+}
+
+// settle gives the run its verdict, its file and its summary, and decides the exit code. Whatever went
+// wrong, the rows stay readable: in the file, or in the journal that is named.
+func (c *replayCommand) settle(ctx context.Context, p *program, ui *ui, outcome *replay.Outcome, runErr error) error {
+	meta := &outcome.Meta
+	result, err := analyze.Summary(ctx, outcome.Journal, meta, analyze.Options{})
+	if err != nil {
+		err = fmt.Errorf("the summary: %w", err)
+	} else if len(result.Runs) == 1 {
+		meta.Verdict = &result.Runs[0].Verdict
+	}
+	runErr = errors.Join(runErr, err)
+	if outcome.Sealable {
+		if _, err := schemas.SealRun(c.Output, meta, c.Force); err != nil {
+			runErr = errors.Join(runErr, err)
+		} else {
+			ui.note("%s", written(c.Output, meta))
+		}
+	} else {
+		runErr = errors.Join(runErr, fmt.Errorf("the rows so far are in %s: read them with 'parley analyze %s', continue with 'parley replay --resume'", outcome.Journal, outcome.Journal))
+	}
+	if result != nil {
+		if err := render.Write(p.stdout, render.Table, result, render.Options{Color: isTerminal(p.stdout) && ui.terminal}); err != nil {
+			runErr = errors.Join(runErr, err)
+		}
+	}
+	switch {
+	case runErr != nil:
+		return runErr
+	case meta.Ended == "interrupted":
+		return exitError{code: codeInterrupted}
+	case meta.Verdict != nil && meta.Verdict.Grade == schemas.Invalid:
+		return exitError{code: codeVerdict}
+	}
+	return nil
+}
+
+// written says what stands where, and that it is all of it.
+func written(output string, meta *schemas.RunMeta) string {
+	var parts []string
+	for _, s := range schemas.Statuses {
+		if n := meta.Counts[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", thousands(n), s))
+		}
+	}
+	text := fmt.Sprintf("%s: %s turns planned, %s rows (%s)", output, thousands(meta.Planned), thousands(meta.Rows), strings.Join(parts, ", "))
+	if meta.Telemetry != "" {
+		text += "; telemetry in " + meta.Telemetry
+	}
+	if st, err := os.Stat(output); err == nil {
+		text += "; " + size(st.Size())
+	}
+	return text
+}
