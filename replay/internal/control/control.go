@@ -5,21 +5,152 @@ package control
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"parley/replay/internal/api"
 	"parley/schemas"
 )
 
-// Do makes one small request to the target and gives the whole (size-limited) response. path is
-// absolute on the target's host, such as /health; the implementation adds the key. An error means that
-// there was no response.
-type Do func(ctx context.Context, method, path string, body []byte) (status int, header http.Header, response []byte, err error)
+// Response is what a server said to a small request.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte // size-limited
+}
+
+// Do makes one small request to the target and gives the whole response. path is absolute on the
+// target's host, such as /health; the implementation adds the key. An error means that there was no
+// response; it must not hold a secret.
+type Do func(ctx context.Context, method, path string, body []byte) (Response, error)
 
 // Send sends one conversation of one user message with these parameters over the API under test and
 // gives its row.
 type Send func(ctx context.Context, prompt string, p *api.Params) *schemas.Request
+
+// get makes a GET request and says whether its answer is a 200.
+func (do Do) get(ctx context.Context, path string) (Response, bool) {
+	r, err := do(ctx, http.MethodGet, path, nil)
+	return r, err == nil && r.Status == http.StatusOK
+}
+
+// Ready says how a server became ready.
+type Ready struct {
+	Waited time.Duration `json:"waited_ns"`
+	Tries  int           `json:"tries"`
+	Path   string        `json:"path"` // that answered
+}
+
+// readyPaths are asked in turn; a server has at least one of them.
+var readyPaths = []string{"/health", "/v1/models", "/api/tags", "/"}
+
+// WaitReady asks until the server says that it is ready, and at most for limit (0: once). It is not ready
+// while nothing answers, or while it answers 503 (llama.cpp and others that are loading a model) or 502 or
+// 504 (a proxy before a server that is starting). A 404 only means that this server has no such path; a
+// 401 or 403 that one without a key may not ask it, but that it is there.
+func WaitReady(ctx context.Context, do Do, limit time.Duration) (Ready, error) {
+	const pause = 500 * time.Millisecond
+	begin := time.Now()
+	var ready Ready
+	for {
+		ready.Tries++
+		path, err := isReady(ctx, do)
+		ready.Waited = time.Since(begin)
+		if err == nil {
+			ready.Path = path
+			return ready, nil
+		}
+		if ctx.Err() != nil {
+			return ready, context.Cause(ctx)
+		}
+		if ready.Waited+pause > limit {
+			return ready, fmt.Errorf("the server was not ready within %v (asked %d times; the last answer: %w); give it more time, or check --url",
+				limit, ready.Tries, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func isReady(ctx context.Context, do Do) (path string, err error) {
+	for _, path := range readyPaths {
+		r, err := do(ctx, http.MethodGet, path, nil)
+		switch {
+		case err != nil:
+			return "", err // nobody is there: the other paths need not be asked
+		case r.Status == http.StatusServiceUnavailable || r.Status == http.StatusBadGateway || r.Status == http.StatusGatewayTimeout:
+			return "", fmt.Errorf("GET %s: HTTP %d", path, r.Status)
+		case r.Status == http.StatusOK || r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+			return path, nil
+		}
+	}
+	return "/", nil // it answers; what it can do, the probe finds out
+}
+
+// Models gives the names of the server's models, its first one first.
+func Models(ctx context.Context, do Do) ([]string, error) {
+	type entry struct {
+		ID    string `json:"id"`
+		Name  string `json:"name"`
+		Model string `json:"model"`
+	}
+	var problems []error
+	for _, path := range []string{"/v1/models", "/api/tags", "/info"} {
+		r, err := do(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			return nil, fmt.Errorf("asking for the models: %w", err)
+		}
+		if r.Status != http.StatusOK {
+			problems = append(problems, fmt.Errorf("GET %s: HTTP %d", path, r.Status))
+			continue
+		}
+		var list struct {
+			Data    []entry `json:"data"`
+			Models  []entry `json:"models"`
+			ModelID string  `json:"model_id"` // TGI's /info
+		}
+		if err := json.Unmarshal(r.Body, &list); err != nil {
+			problems = append(problems, fmt.Errorf("GET %s: not JSON", path))
+			continue
+		}
+		var names []string
+		for _, e := range append(list.Data, list.Models...) {
+			for _, name := range []string{e.ID, e.Model, e.Name} {
+				if name != "" {
+					names = append(names, name)
+					break
+				}
+			}
+		}
+		if list.ModelID != "" {
+			names = append(names, list.ModelID)
+		}
+		if len(names) > 0 {
+			return dedupe(names), nil
+		}
+		problems = append(problems, fmt.Errorf("GET %s: no models in it", path))
+	}
+	return nil, fmt.Errorf("the server does not say which models it has; name one with --model: %w", errors.Join(problems...))
+}
+
+// dedupe keeps the first of equal names (llama.cpp lists its model in both forms).
+func dedupe(names []string) []string {
+	kept := names[:0]
+	seen := map[string]bool{}
+	for _, n := range names {
+		if !seen[n] {
+			seen[n] = true
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
 
 // Server is a kind of server.
 type Server string
@@ -30,7 +161,7 @@ const (
 	SGLang      Server = "sglang"
 	TensorRTLLM Server = "trtllm"
 	LlamaCpp    Server = "llamacpp"
-	OllamaAI    Server = "ollama"
+	Ollama      Server = "ollama"
 	TGI         Server = "tgi"
 	Dynamo      Server = "dynamo"
 	LMStudio    Server = "lmstudio"
@@ -38,25 +169,83 @@ const (
 	Unknown     Server = "unknown"
 )
 
-// Ready says how a server became ready.
-type Ready struct {
-	Waited time.Duration `json:"waited_ns"`
-	Tries  int           `json:"tries"`
-	By     string        `json:"by"` // the path that answered
-}
-
-// Probed is what the probe before a run found out.
-type Probed struct {
-	Requests        int      `json:"requests"`          // that the probe needed
-	Usage           bool     `json:"usage"`             // the server sends a final usage
-	ContinuousUsage bool     `json:"continuous_usage"`  // and one with every chunk
-	CachedTokens    bool     `json:"cached_tokens"`     // the usage says how much of the prompt was cached
-	IncludeUsage    bool     `json:"include_usage"`     // stream_options is taken
-	TokenLimit      string   `json:"token_limit"`       // the name of the output limit that is sent
-	LimitHeld       bool     `json:"limit_held"`        // the answer was not longer than asked
-	IgnoreEOS       bool     `json:"ignore_eos"`        // taken, and the answer had the length asked for
-	MinTokens       bool     `json:"min_tokens"`        // taken
-	Streamed        bool     `json:"streamed"`          // the answer came as a stream
-	Dropped         []string `json:"dropped,omitempty"` // parameters that the server refused, in order
-	Notes           []string `json:"notes,omitempty"`   // in words, for the user
+// Detect tells the kind of server by what only it has, and its version where it tells one. A server that
+// gives nothing away is Unknown, which is no error.
+func Detect(ctx context.Context, do Do) (kind Server, version string) {
+	models, ok := do.get(ctx, "/v1/models")
+	owner := ""
+	if ok {
+		var list struct {
+			Data []struct {
+				OwnedBy string `json:"owned_by"`
+			} `json:"data"`
+		}
+		if json.Unmarshal(models.Body, &list) == nil && len(list.Data) > 0 {
+			owner = strings.ToLower(list.Data[0].OwnedBy)
+		}
+	}
+	text := func(path string, members ...string) (value string, has bool) {
+		r, ok := do.get(ctx, path)
+		if !ok {
+			return "", false
+		}
+		var object map[string]json.RawMessage
+		if json.Unmarshal(r.Body, &object) != nil {
+			return "", false
+		}
+		for _, m := range members {
+			if raw, ok := object[m]; ok {
+				_ = json.Unmarshal(raw, &value) // what is no text leaves it empty
+				return value, true
+			}
+		}
+		return "", false
+	}
+	switch owner {
+	case "simserver":
+		return Simulated, ""
+	case "vllm":
+		version, _ = text("/version", "version")
+		return VLLM, version
+	case "sglang":
+		version, _ = text("/get_server_info", "version")
+		return SGLang, version
+	case "llamacpp":
+		version, _ = text("/props", "build_info")
+		return LlamaCpp, version
+	case "tensorrt_llm":
+		version, _ = text("/version", "version")
+		return TensorRTLLM, version
+	case "nvidia", "dynamo":
+		return Dynamo, ""
+	case "organization_owner":
+		return LMStudio, ""
+	}
+	if version, ok := text("/api/version", "version"); ok {
+		return Ollama, version
+	}
+	if _, ok := text("/get_model_info", "model_path"); ok {
+		version, _ = text("/get_server_info", "version")
+		return SGLang, version
+	}
+	if version, ok := text("/props", "build_info", "default_generation_settings"); ok {
+		return LlamaCpp, version
+	}
+	if version, ok := text("/info", "version"); ok {
+		return TGI, version
+	}
+	if r, ok := do.get(ctx, "/metrics"); ok {
+		for _, m := range []struct {
+			prefix string
+			kind   Server
+		}{
+			{"vllm:", VLLM}, {"sglang:", SGLang}, {"trtllm_", TensorRTLLM}, {"llamacpp:", LlamaCpp}, {"tgi_", TGI}, {"dynamo_", Dynamo},
+			{`"kvCacheStats"`, TensorRTLLM},
+		} {
+			if strings.Contains(string(r.Body), m.prefix) {
+				return m.kind, ""
+			}
+		}
+	}
+	return Unknown, ""
 }
