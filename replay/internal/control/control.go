@@ -16,25 +16,29 @@ import (
 	"parley/schemas"
 )
 
-// Response is what a server said to a small request.
-type Response struct {
-	Status int
-	Header http.Header
-	Body   []byte // size-limited
-}
-
-// Do makes one small request to the target and gives the whole response. path is absolute on the
-// target's host, such as /health; the implementation adds the key. An error means that there was no
-// response; it must not hold a secret.
-type Do func(ctx context.Context, method, path string, body []byte) (Response, error)
+// Do makes one small request to the target and gives the whole (size-limited) response. path is absolute
+// on the target's host, such as /health; the implementation adds the key. An error means that there was
+// no response; it must not hold a secret. The transport's Fetch is one.
+type Do func(ctx context.Context, method, path string, body []byte) (status int, header http.Header, response []byte, err error)
 
 // Send sends one conversation of one user message with these parameters over the API under test and
 // gives its row.
 type Send func(ctx context.Context, prompt string, p *api.Params) *schemas.Request
 
+// response is what a server said to a small request.
+type response struct {
+	Status int
+	Body   []byte
+}
+
+func (do Do) ask(ctx context.Context, method, path string) (r response, err error) {
+	r.Status, _, r.Body, err = do(ctx, method, path, nil)
+	return r, err
+}
+
 // get makes a GET request and says whether its answer is a 200.
-func (do Do) get(ctx context.Context, path string) (Response, bool) {
-	r, err := do(ctx, http.MethodGet, path, nil)
+func (do Do) get(ctx context.Context, path string) (response, bool) {
+	r, err := do.ask(ctx, http.MethodGet, path)
 	return r, err == nil && r.Status == http.StatusOK
 }
 
@@ -80,7 +84,7 @@ func WaitReady(ctx context.Context, do Do, limit time.Duration) (Ready, error) {
 
 func isReady(ctx context.Context, do Do) (path string, err error) {
 	for _, path := range readyPaths {
-		r, err := do(ctx, http.MethodGet, path, nil)
+		r, err := do.ask(ctx, http.MethodGet, path)
 		switch {
 		case err != nil:
 			return "", err // nobody is there: the other paths need not be asked
@@ -102,7 +106,7 @@ func Models(ctx context.Context, do Do) ([]string, error) {
 	}
 	var problems []error
 	for _, path := range []string{"/v1/models", "/api/tags", "/info"} {
-		r, err := do(ctx, http.MethodGet, path, nil)
+		r, err := do.ask(ctx, http.MethodGet, path)
 		if err != nil {
 			return nil, fmt.Errorf("asking for the models: %w", err)
 		}

@@ -37,7 +37,7 @@ type fake struct {
 	whole     bool     // answers come whole
 }
 
-func (f *fake) do(ctx context.Context, method, path string, body []byte) (Response, error) {
+func (f *fake) do(ctx context.Context, method, path string, body []byte) (int, http.Header, []byte, error) {
 	if method == http.MethodPost {
 		f.posts = append(f.posts, path)
 		if !f.deafFlush {
@@ -48,11 +48,11 @@ func (f *fake) do(ctx context.Context, method, path string, body []byte) (Respon
 		if status, err := fmt.Sscanf(b, "HTTP %d", new(int)); status == 1 && err == nil {
 			var n int
 			fmt.Sscanf(b, "HTTP %d", &n)
-			return Response{Status: n}, nil
+			return n, nil, nil, nil
 		}
-		return Response{Status: 200, Body: []byte(b)}, nil
+		return 200, nil, []byte(b), nil
 	}
-	return Response{Status: 404}, nil
+	return 404, nil, nil, nil
 }
 
 // send answers through the real request encoding and the real stream decoding.
@@ -295,13 +295,13 @@ func TestWaitReady(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, last := 0, ""
-			ready, err := WaitReady(t.Context(), func(_ context.Context, _, path string, _ []byte) (Response, error) {
+			ready, err := WaitReady(t.Context(), func(_ context.Context, _, path string, _ []byte) (int, http.Header, []byte, error) {
 				if path == "/health" {
 					n++
 				}
 				last = path
 				status, err := c.answer(n, path)
-				return Response{Status: status}, err
+				return status, nil, nil, err
 			}, c.limit)
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v", c.name, err)
@@ -314,7 +314,9 @@ func TestWaitReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 		defer cancel()
-		_, err := WaitReady(ctx, func(context.Context, string, string, []byte) (Response, error) { return Response{Status: 503}, nil }, time.Hour)
+		_, err := WaitReady(ctx, func(context.Context, string, string, []byte) (int, http.Header, []byte, error) {
+			return 503, nil, nil, nil
+		}, time.Hour)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the run's end: %v", err)
 		}

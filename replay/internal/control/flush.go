@@ -15,14 +15,14 @@ import (
 // FlushCache makes the server forget its prefix cache. That the server said yes does not prove that it
 // did: see Flush.
 func FlushCache(ctx context.Context, do Do, kind Server) error {
-	post := func(path string) (Response, error) {
-		r, err := do(ctx, http.MethodPost, path, nil)
+	post := func(path string) (response, error) {
+		r, err := do.ask(ctx, http.MethodPost, path)
 		if err != nil {
 			return r, fmt.Errorf("flushing the cache: %w", err)
 		}
 		return r, nil
 	}
-	status := func(path string, r Response, hint string) error {
+	status := func(path string, r response, hint string) error {
 		return fmt.Errorf("flushing the cache: POST %s: HTTP %d; %s", path, r.Status, hint)
 	}
 	switch kind {
