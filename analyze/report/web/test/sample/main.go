@@ -4,6 +4,10 @@
 //
 // gives one.html (a run with failures, groups, telemetry), two.html (a comparison), sweep.html (six runs)
 // and hostile.html (texts that try to break out of the page), each with its .result.json and .plots.json.
+//
+//	sample -run FILE -rows N [-slow FACTOR] [-concurrency N]
+//
+// gives the result file of a made-up run of N turns.
 package main
 
 import (
@@ -19,14 +23,24 @@ import (
 
 func main() {
 	dir := flag.String("dir", ".", "where to write")
+	path := flag.String("run", "", "the result file to write instead")
+	rows := flag.Int("rows", 1000, "its rows")
+	slow := flag.Float64("slow", 1, "scales the server's latencies")
+	concurrency := flag.Int64("concurrency", 32, "conversations at once that its metadata tells")
 	flag.Parse()
-	if err := run(*dir); err != nil {
+	var err error
+	if *path != "" {
+		err = writeRun(*path, *rows, *slow, *concurrency)
+	} else {
+		err = reports(*dir)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "sample:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string) error {
+func reports(dir string) error {
 	for name, make := range map[string]func() (*analyze.Result, *analyze.Plots){
 		"one": one, "two": two, "sweep": sweep, "hostile": hostile,
 	} {
