@@ -47,6 +47,9 @@ func Wrap(nc net.Conn) *Conn {
 	return &Conn{Conn: nc, sock: newSocket(nc)}
 }
 
+// Plain makes a connection of nc that has no kernel stamps, only those of its reader.
+func Plain(nc net.Conn) *Conn { return &Conn{Conn: nc} }
+
 // Dial connects with d and wraps the connection; the socket is told to stamp before it connects, so that
 // no segment is missed. d's own Control functions are called too; d itself is not changed.
 func Dial(ctx context.Context, d net.Dialer, network, address string) (*Conn, error) {
