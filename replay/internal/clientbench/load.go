@@ -113,7 +113,7 @@ func (o *options) measure(ctx context.Context, dir string, l load) (*result, err
 	}
 	defer func() { _ = server.Stop() }() // a second Stop after a good run changes nothing
 	rows := filepath.Join(dir, "run.parquet")
-	args := []string{"replay", dataset, "--url", server.URL, "-o", rows, "--ignore-eos", "--no-color", "--scrape", "none"}
+	args := []string{"replay", dataset, "--url", server.URL, "-o", rows, "--ignore-eos", "--no-color", "--scrape", "none", "--model", "sim"}
 	if l.rate > 0 {
 		args = append(args, "--rate", strconv.FormatFloat(l.rate, 'g', -1, 64), "--arrivals", l.arrivals)
 	} else {

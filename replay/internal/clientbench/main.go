@@ -124,7 +124,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	machine := describeMachine()
 	var results []*result
-	idle := int64(0) // the client's peak memory with one stream
+	idle := int64(0) // the client's memory with one stream
 	for _, l := range o.loads() {
 		fmt.Fprintf(stderr, "clientbench: %s\n", l)
 		r, err := o.measure(ctx, dir, l)
@@ -138,11 +138,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			if err != nil {
 				return fmt.Errorf("memory of an idle client: %w", err)
 			}
-			idle = base.clientPeak
+			idle = base.streamPeak
 		} else if idle == 0 {
-			idle = r.clientPeak
+			idle = r.streamPeak
 		}
-		r.idlePeak = idle
+		r.idleMemory = idle
 		results = append(results, r)
 	}
 	fmt.Fprint(stdout, machine, "\n", o.describe(), "\n")

@@ -40,9 +40,9 @@ type result struct {
 	clientCPU   float64 // us per chunk while streams ran
 	clientAll   float64 // us per chunk, the whole process
 	serverCPU   float64 // us per chunk while streams ran
-	clientPeak  int64   // bytes, whole process
+	clientPeak  int64   // bytes, at any time
 	streamPeak  int64   // bytes, while streams ran
-	idlePeak    int64
+	idleMemory  int64   // bytes, of a client with one stream
 	wrkCPU      float64 // us per chunk
 	wrkChunks   int64
 }

@@ -55,7 +55,7 @@ func (o *options) describe() string {
 func printTable(w io.Writer, results []*result) {
 	open := len(results) > 0 && results[0].rate > 0 && results[0].arrivals != ""
 	head := []string{"streams", "requests", "gap", "TTFT true p50 ms", "TTFT error p50 ms", "TTFT error p99 ms", "gap error p99 ms", "send lag p99 ms",
-		"of it connection p99 ms", "client us/chunk", "whole process us/chunk", "wrk us/chunk", "client/wrk", "server us/chunk", "client KB/stream", "most in flight", "rows ok"}
+		"of it connection p99 ms", "client us/chunk", "whole process us/chunk", "wrk us/chunk", "client/wrk", "server us/chunk", "client KB/stream", "client peak MB", "most in flight", "rows ok"}
 	if open {
 		head = []string{"arrivals", "conversations/s asked", "scheduled/s", "sent/s", "error of rate %", "send lag p50 ms", "send lag p99 ms", "send lag max ms",
 			"of it start p99 ms", "TTFT error p50 ms", "TTFT error p99 ms", "client us/chunk", "rows ok"}
@@ -77,14 +77,15 @@ func printTable(w io.Writer, results []*result) {
 		}
 		line([]string{fmt.Sprint(r.streams), fmt.Sprint(r.requests), fmt.Sprintf("%v x %d", r.itl, r.tokens), num(quantile(r.trueTTFT, .5)),
 			num(quantile(r.ttftError, .5)), num(quantile(r.ttftError, .99)), num(quantile(r.gapError, .99)), num(quantile(r.sendLag, .99)), num(quantile(r.connWait, .99)),
-			num(r.clientCPU), num(r.clientAll), wrk, ratio, num(r.serverCPU), num(r.perStream()), fmt.Sprint(r.serverStats.MaxInFlight), rows})
+			num(r.clientCPU), num(r.clientAll), wrk, ratio, num(r.serverCPU), num(r.perStream()), num(float64(r.clientPeak) / (1 << 20)), fmt.Sprint(r.serverStats.MaxInFlight), rows})
 	}
 	fmt.Fprintln(w)
 }
 
-// perStream gives the client's memory per stream in KB: what it has at its peak above an idle client's.
+// perStream gives the client's memory per stream in KB: what it has at the most while streams run, above
+// what it has with one.
 func (r *result) perStream() float64 {
-	return float64(max(r.clientPeak-r.idlePeak, 0)) / 1024 / float64(r.streams)
+	return float64(max(r.streamPeak-r.idleMemory, 0)) / 1024 / float64(r.streams)
 }
 
 // num prints three significant figures, and no more than three decimals.
