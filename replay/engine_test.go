@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
@@ -18,6 +20,7 @@ import (
 
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
+	"parley/replay/simserver"
 	"parley/schemas"
 )
 
@@ -173,16 +176,18 @@ func (m memoryDataset) Conversations(first int64) iter.Seq2[schemas.Conversation
 type trial struct {
 	cfg    Config
 	convs  []schemas.Conversation
+	sim    string // the query of a simulated server, in place of the fake one
 	server fakeServer
 	store  memoryStore
 	cancel time.Duration // hard stop after this time
 	drain  time.Duration // first Ctrl-C after this time
 	left   *resumed
 
-	e    *engine
-	rows []schemas.Request // sorted by conversation, instance, turn
-	err  error
-	took time.Duration
+	e     *engine
+	truth bytes.Buffer
+	rows  []schemas.Request // sorted by conversation, instance, turn
+	err   error
+	took  time.Duration
 }
 
 func (r *trial) run(t *testing.T) {
@@ -207,6 +212,10 @@ func (r *trial) run(t *testing.T) {
 		e.targets = []schemas.Target{{URL: "http://server"}}
 		e.resume(r.left)
 		e.open = func(c *conversation) (session, error) { return &fakeSession{s: &r.server, c: c}, nil }
+		if r.sim != "" {
+			stop := r.simulate(t, cfg, clk)
+			defer stop()
+		}
 		hard, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		if r.cancel > 0 {
@@ -235,6 +244,51 @@ func (r *trial) run(t *testing.T) {
 			t.Errorf("two rows for turn %d of %s/%d", a.Turn, a.ConversationID, a.Instance)
 		}
 	}
+}
+
+// simulate has the engine talk to a simulated server over connections in memory.
+func (r *trial) simulate(t *testing.T, cfg *settled, clk *clock.Clock) (stop func()) {
+	sim, err := simserver.ParseQuery(r.sim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := simserver.NewWithLog(sim, &r.truth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := simserver.Listen()
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		s.Serve(ctx, ln)
+	}()
+	client, err := newClient(cfg, "http://memory", clk, ln.Dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := &server{Target: schemas.Target{URL: "http://memory", Model: "sim"}, client: client, params: baseParams(cfg, "sim")}
+	r.e.open = func(c *conversation) (session, error) { return r.e.openLine(to, c) }
+	return func() {
+		client.Close()
+		cancel()
+		<-served
+		s.Close()
+	}
+}
+
+// truths gives the simulated server's log by response id.
+func (r *trial) truths(t *testing.T) map[string]simserver.Truth {
+	t.Helper()
+	out := map[string]simserver.Truth{}
+	for line := range bytes.Lines(r.truth.Bytes()) {
+		var truth simserver.Truth
+		if err := json.Unmarshal(line, &truth); err != nil {
+			t.Fatal(err)
+		}
+		out[truth.ResponseID] = truth
+	}
+	return out
 }
 
 // counts gives the number of rows by status and kind.

@@ -15,6 +15,7 @@ import (
 // server is one of a run's targets.
 type server struct {
 	schemas.Target
+	api    *api.API
 	client *wire.Client
 	params api.Params // what every request says; OutputTokens and Fields are the turn's
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
 	"parley/replay/internal/scrape"
 	"parley/replay/internal/wire"
@@ -133,7 +134,11 @@ func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 			return nil, fmt.Errorf("--url %s: %w", PublicURL(url), err)
 		}
 		defer client.Close()
-		r.servers = append(r.servers, &server{Target: schemas.Target{URL: client.URL(), API: r.cfg.API, Model: r.cfg.Model}, client: client})
+		a, err := api.New(r.cfg.API)
+		if err != nil {
+			return nil, err
+		}
+		r.servers = append(r.servers, &server{Target: schemas.Target{URL: client.URL(), API: r.cfg.API, Model: r.cfg.Model}, api: a, client: client})
 	}
 	if err := r.checkLimits(); err != nil {
 		return nil, err
@@ -304,6 +309,7 @@ func (r *run) begin(ctx, helping context.Context, helpers *sync.WaitGroup, held 
 		e.stop(endInterrupted)
 	}
 	r.monitor = newMonitor(e)
+	r.monitor.start()
 	// A moment to start the goroutines of those that are ready.
 	lead := 2*time.Millisecond + time.Duration(held)*2*time.Microsecond
 	base := r.clk.Now() + int64(lead)
@@ -319,7 +325,7 @@ func (r *run) begin(ctx, helping context.Context, helpers *sync.WaitGroup, held 
 		base = 0
 	}
 	r.meta.Origin = r.clk.Wall(0)
-	r.monitor.start()
+	r.monitor.timeStart, r.monitor.timeLast = base, base
 	meta := r.meta
 	// Nothing of what follows may hold up the first turns.
 	helpers.Go(func() {

@@ -84,7 +84,7 @@ func replayed(t testing.TB, cfg Config, hooks Hooks) (*Outcome, []schemas.Reques
 func TestRunAgainstSimulatedServer(t *testing.T) {
 	url, truth := simulate(t, "ttft=20ms&itl=2ms&slots=0")
 	out, rows, err := replayed(t, Config{
-		Dataset: writeDataset(t, talks(40, 5, 0)), URLs: []string{url}, Model: "sim", Concurrency: 8,
+		Dataset: writeDataset(t, talks(40, 5, 0)), URLs: []string{url}, Concurrency: 8,
 	}, Hooks{})
 	if err != nil {
 		t.Fatal(err)

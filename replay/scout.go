@@ -2,16 +2,172 @@ package replay
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"parley/replay/internal/api"
+	"parley/replay/internal/control"
+	"parley/replay/internal/scrape"
+	"parley/replay/internal/wire"
+	"parley/schemas"
 )
 
-// scout finds out before the load what the servers are and take.
+// scoutLimit bounds each of the questions that a server is asked before the load; the wait for its
+// readiness has a limit of its own.
+const scoutLimit = 30 * time.Second
+
+// scout finds out before the load what the servers are and what they take: readiness, kind, model,
+// request parameters, where their figures are; and it has them forget their caches where asked.
 func (r *run) scout(ctx context.Context) error {
 	for _, s := range r.servers {
-		if s.Model == "" {
-			return errors.New("--model: missing")
+		if err := r.scoutServer(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s.URL, err)
 		}
-		s.params = baseParams(r.cfg, s.Model)
+	}
+	return r.findFigures(ctx)
+}
+
+func (r *run) scoutServer(ctx context.Context, s *server) error {
+	ask := func(ctx context.Context, method, path string, body []byte) (int, http.Header, []byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, scoutLimit)
+		defer cancel()
+		return s.client.Fetch(ctx, method, path, body)
+	}
+	r.hooks.Note("waiting for " + s.URL)
+	ready, err := control.WaitReady(ctx, ask, r.cfg.ReadyLimit)
+	if err != nil {
+		return err
+	}
+	if ready.Tries > 1 {
+		r.hooks.Note(fmt.Sprintf("%s is ready after %v", s.URL, ready.Waited.Round(time.Millisecond)))
+	}
+	kind, version := control.Detect(ctx, ask)
+	s.Server = strings.TrimSpace(string(kind) + " " + version)
+	if s.Model == "" {
+		models, err := control.Models(ctx, ask)
+		if err == nil && len(models) == 0 {
+			err = fmt.Errorf("the server lists no model")
+		}
+		if err != nil {
+			return fmt.Errorf("which model? give --model: %w", err)
+		}
+		s.Model = models[0]
+	}
+	s.params = baseParams(r.cfg, s.Model)
+	if r.cfg.NoProbe {
+		if limits := s.api.TokenLimits; s.params.TokenLimit == "" && len(limits) > 0 {
+			s.params.TokenLimit = limits[0]
+		}
+	} else if err := r.probe(ctx, s); err != nil {
+		return err
+	}
+	if r.cfg.FlushCache {
+		f, err := control.Flush(ctx, ask, kind, r.scoutSalt("flush"), s.params, s.send)
+		if err != nil {
+			return fmt.Errorf("--flush-cache: %w", err)
+		}
+		r.hooks.Note(f.Note)
+		if f.Verified == nil || !*f.Verified {
+			r.meta.Warnings = append(r.meta.Warnings, "--flush-cache: "+f.Note)
+		}
+	}
+	return nil
+}
+
+// scoutSalt gives a text that makes a prompt before the load unlike any other.
+func (r *run) scoutSalt(purpose string) string {
+	return saltOf(r.meta.RunID+purpose+time.Now().Format(time.RFC3339Nano), 0, 0)
+}
+
+// probe sends requests that find out what the server takes, and stores it for the first target.
+func (r *run) probe(ctx context.Context, s *server) error {
+	r.hooks.Note("probing " + s.URL)
+	found, use, err := control.Probe(ctx, s.api, s.params, r.scoutSalt("probe"), s.send)
+	if err != nil {
+		return fmt.Errorf("%w (--no-probe skips this)", err)
+	}
+	if r.meta.Probe == nil {
+		r.meta.Probe = &found
+	}
+	for _, lost := range []struct {
+		wanted, kept bool
+		flag         string
+	}{
+		{s.params.IgnoreEOS, use.IgnoreEOS, "--ignore-eos"},
+		{s.params.MinTokens > 0, use.MinTokens > 0, "--min-tokens"},
+	} {
+		if lost.wanted && !lost.kept {
+			r.warn(fmt.Sprintf("%s does not take %s: answers may be shorter than asked", s.URL, lost.flag))
+		}
+	}
+	s.params = use
+	return nil
+}
+
+// send sends one message in a conversation of its own.
+func (s *server) send(ctx context.Context, prompt string, p *api.Params) *schemas.Request {
+	row := &schemas.Request{}
+	session, err := s.client.NewSession(wire.SessionOptions{})
+	if err == nil {
+		err = session.Append(schemas.Message{Role: "user", Content: &prompt})
+	}
+	if err != nil {
+		api.AsFailure(err).Fill(row)
+		return row
+	}
+	defer session.Close()
+	session.Do(ctx, wire.TurnRequest{Params: p}, row)
+	return row
+}
+
+// findFigures finds out where the servers' own figures are.
+func (r *run) findFigures(ctx context.Context) error {
+	urls := r.cfg.Scrape
+	if slices.Contains(urls, "none") || r.hooks.dial != nil {
+		return nil
+	}
+	options := func(u string) scrape.Options {
+		o := scrape.Options{URL: u, Interval: r.cfg.ScrapeInterval, Now: r.clk.Now, Header: http.Header{}}
+		if a := r.servers[0].api; r.cfg.APIKey != "" && r.isTarget(u) {
+			o.Header.Set(a.KeyHeader, a.KeyPrefix+r.cfg.APIKey)
+		}
+		o.Emit = func(samples []schemas.Sample) { r.e.out.putSamples(samples) }
+		return o
+	}
+	given := len(urls) > 0
+	if !given {
+		for _, text := range r.cfg.URLs {
+			found, err := scrape.Find(ctx, options(text), scrape.Candidates(text))
+			if err == nil && !slices.Contains(urls, found) {
+				urls = append(urls, found)
+			}
+		}
+	}
+	for _, u := range urls {
+		o := options(u)
+		s, err := scrape.New(o)
+		if err != nil {
+			return fmt.Errorf("--scrape: %w", err)
+		}
+		if given {
+			if _, err := scrape.Find(ctx, o, []string{u}); err != nil {
+				r.warn(fmt.Sprintf("--scrape: %v", err))
+			}
+		}
+		r.scrapes = append(r.scrapes, s)
 	}
 	return ctx.Err()
+}
+
+// isTarget says whether a URL is on the host of one of the targets: only there the key may go.
+func (r *run) isTarget(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && slices.ContainsFunc(r.cfg.URLs, func(target string) bool {
+		t, err := url.Parse(target)
+		return err == nil && t.Host == u.Host && t.Scheme == u.Scheme
+	})
 }
