@@ -137,6 +137,7 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 		if a.chunks, err = readChunks(ctx, r, f, pass); err != nil {
 			return nil, err
 		}
+		r.chunks = a.chunks
 		if !a.chunks.raw && len(keys) > 0 {
 			res.Warnings = append(res.Warnings, Warning{"no_group_gaps", fmt.Sprintf("the run has more than %d chunk gaps: ITL and chunk gaps are given for the total only", rawGaps)})
 		}

@@ -26,7 +26,8 @@ type run struct {
 	parts    []*part
 	rows     int
 	warnings []Warning
-	frame    *frame // what has been read
+	frame    *frame        // what has been read
+	chunks   *chunkFigures // what the chunk lists said
 }
 
 // part is the rows of one shard.
@@ -303,4 +304,9 @@ func (r *Runs) label() {
 			}
 		}
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -23,7 +23,7 @@ check -conversations 0 -from start -window turns -by uncached_tokens:50
 check -conversations 0 -window turns=2:5 -by error_kind
 check -conversations 0 -window 5s:30s -slo e2e=500ms -by time
 check -conversations 90 -chunks 20 -clean -by url
-check -conversations 3000 -turns 3 -chunks 5 -seed 9 -by conversation_id
+check -conversations 120 -turns 3 -chunks 5 -clean -seed 9 -by conversation_id
 for result in "$@"; do
 	"$python" "$here/check_duckdb.py" "$result"
 done
