@@ -66,3 +66,20 @@ func BenchmarkStream(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkRequest is the cost of reading a request with a long history: parsing and cutting into tokens.
+func BenchmarkRequest(b *testing.B) {
+	text := strings.Repeat("The reply explains, step by step, how each part of the system works and why. ", 26) // 2 KB
+	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}` + strings.Repeat(`,{"role":"assistant","content":"`+text+`"}`, 30) + `]}`
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		ask, err := parseAsk(chat, []byte(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, _, err := ask.prompt(chat, 16); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -54,18 +54,31 @@ const (
 	other
 )
 
-func classOf(s string, i int) (class, int) {
-	c := s[i]
-	switch {
-	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
-		return letter, 1
-	case c >= '0' && c <= '9':
-		return digit, 1
-	case c == ' ' || c >= '\t' && c <= '\r':
-		return space, 1
-	case c < utf8.RuneSelf:
-		return other, 1
+// asciiClass is the class of each byte below utf8.RuneSelf.
+var asciiClass = func() (t [utf8.RuneSelf]class) {
+	for c := range t {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+			t[c] = letter
+		case c >= '0' && c <= '9':
+			t[c] = digit
+		case c == ' ' || c >= '\t' && c <= '\r':
+			t[c] = space
+		default:
+			t[c] = other
+		}
 	}
+	return t
+}()
+
+func classOf(s string, i int) (class, int) {
+	if c := s[i]; c < utf8.RuneSelf {
+		return asciiClass[c], 1
+	}
+	return classOfRune(s, i)
+}
+
+func classOfRune(s string, i int) (class, int) {
 	r, n := utf8.DecodeRuneInString(s[i:])
 	switch {
 	case r >= 0x2E80 && r <= 0xD7FF || r >= 0x20000 && r <= 0x3FFFF:
