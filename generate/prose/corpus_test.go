@@ -1,0 +1,168 @@
+package prose_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/generate/prose"
+)
+
+func corpus(t *testing.T, m maker, files ...string) *prose.Corpus {
+	t.Helper()
+	c, err := prose.NewCorpus(m.p, files, 2, func(pass uint64) *rand.Rand { return rng(1, pass) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// book is a text with everything in it that makes cutting hard.
+var book = filepath.Join("..", "testdata", "book.txt")
+
+func TestCorpusPartsAreExactAndJoin(t *testing.T) {
+	for _, name := range encodings {
+		t.Run(name, func(t *testing.T) {
+			m := load(t, name)
+			c := corpus(t, m, book)
+			r := rng(8, 8)
+			for round := range 150 {
+				var joined strings.Builder
+				var want []int
+				var parts []string
+				for k := range 1 + r.IntN(4) {
+					n := 1 + r.IntN(200)
+					part, err := c.Part(r, r.Int64N(1000), n)
+					if k == 0 {
+						part, err = c.Unique(r, 5, uint64(round), r.Int64N(1000), n)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					tokens := m.tok.Encode(part)
+					if len(tokens) != n {
+						t.Fatalf("asked for %d tokens, got %d: %q", n, len(tokens), part)
+					}
+					want, parts = append(want, tokens...), append(parts, part)
+					joined.WriteString(part)
+				}
+				if got := m.tok.Encode(joined.String()); !slices.Equal(got, want) {
+					t.Fatalf("joined text has other tokens than its parts: %q", parts)
+				}
+				if got := len(m.tok.Encode(prose.Message(parts...))); got != len(want) {
+					t.Fatalf("message of %d tokens has %d: %q", len(want), got, parts)
+				}
+			}
+		})
+	}
+}
+
+// The first pass is the text in its own order, and a place of the tape has the same text always.
+func TestCorpusTape(t *testing.T) {
+	m := load(t, "o200k_base")
+	c := corpus(t, m, book)
+	text, err := os.ReadFile(book)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := c.Part(rng(1, 1), 0, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := first[:len(first)*3/4]; !strings.Contains(string(text), got) {
+		t.Errorf("not a passage of the text: %q", got)
+	}
+	again := corpus(t, m, book)
+	for _, at := range []int64{0, 7, c.Length() + 3, 100 * c.Length()} {
+		a, err := c.Part(rng(1, 1), at, 120)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := again.Part(rng(1, 1), at, 120)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a != b {
+			t.Errorf("two texts at place %d", at)
+		}
+	}
+	// Every segment comes once in a pass, and again after half of the corpus at the earliest.
+	last := map[string]int64{}
+	for at := range 6 * c.Length() {
+		s, err := c.Part(rng(1, 1), at, 30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, ok := last[s]; ok && at-before < c.Length()/2 {
+			t.Errorf("segment at %d comes again at %d, in a corpus of %d", before, at, c.Length())
+		}
+		last[s] = at
+	}
+	if n := int64(len(last)); n < c.Length()*9/10 {
+		t.Errorf("%d different texts in a corpus of %d segments", n, c.Length())
+	}
+}
+
+func TestCorpusRefuses(t *testing.T) {
+	m := load(t, "o200k_base")
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, tc := range []struct{ file, want string }{
+		{filepath.Join(dir, "absent.txt"), "absent.txt"},
+		{write("short.txt", "Just a few words here."), "too little"},
+		{write("blob.txt", strings.Repeat("x", 1<<20)), "spaces between words"},
+		{write("binary", string(make([]byte, 1<<16))), "spaces between words"},
+	} {
+		_, err := prose.NewCorpus(m.p, []string{tc.file}, 2, func(pass uint64) *rand.Rand { return rng(1, pass) })
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", tc.file, err, tc.want)
+		}
+	}
+}
+
+// Text in other scripts, with bad bytes, control characters and odd spaces, still gives exact lengths.
+func TestCorpusOfOddText(t *testing.T) {
+	m := load(t, "o200k_base")
+	name := filepath.Join(t.TempDir(), "odd.txt")
+	line := "Größe, naïve café — “quoted” don't l'été 12,345.67 \t tab\r\nПривет мир и всем людям 東京 タワー हिन्दी पाठ \xff\xfe bad <|endoftext|> e\u0301t\u00e9  two  spaces 'tis 's 'll x\u00a0y 🙂 ok\n\n"
+	if err := os.WriteFile(name, []byte(strings.Repeat(line, 40)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := corpus(t, m, name)
+	for n := 1; n < 400; n += 3 {
+		s, err := c.Part(rng(2, uint64(n)), int64(n), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(m.tok.Encode(s)); got != n {
+			t.Fatalf("asked for %d tokens, got %d", n, got)
+		}
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	for _, name := range encodings {
+		m := load(t, name)
+		for n := 12; n < 300; n++ {
+			s, err := m.p.Wrapped(rng(4, uint64(n)), `{"path":"`, `"}`, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(m.tok.Encode(s)); got != n || !strings.HasPrefix(s, `{"path":"`) || !strings.HasSuffix(s, `"}`) || strings.Count(s, `"`) != 4 {
+				t.Fatalf("%s: asked for %d tokens, got %d: %s", name, n, got, s)
+			}
+		}
+		if _, err := m.p.Wrapped(rng(1, 1), `{"path":"`, `"}`, 2); err == nil {
+			t.Error("two tokens were enough for an object")
+		}
+	}
+}
