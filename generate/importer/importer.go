@@ -156,7 +156,7 @@ func (im *Importer) start() error {
 		if err != nil {
 			return fmt.Errorf("tokenizer %s: %w", im.opts.Tokenizer.Name(), err)
 		}
-		im.blocks = &blockText{prose: text, tok: im.opts.Tokenizer}
+		im.blocks = &blockText{prose: text, tok: im.opts.Tokenizer, seed: im.opts.Seed}
 	}
 	var err error
 	switch im.format {
@@ -170,6 +170,20 @@ func (im *Importer) start() error {
 		im.reader = newQuestions(im)
 	case Parquet:
 		im.reader, err = newParquet(im)
+	case Mooncake:
+		im.reader, err = newMooncake(im)
+	case Qwen:
+		im.reader, err = newQwen(im)
+	case Agent:
+		im.reader = newAgent(im)
+	case AIPerf:
+		im.reader = newAIPerf(im)
+	case AIPerfRaw:
+		im.reader, err = newAIPerfRaw(im)
+	case Azure:
+		im.reader, err = newAzure(im)
+	case BurstGPT:
+		im.reader, err = newBurst(im)
 	default:
 		err = fmt.Errorf("import: format %s is not available", im.format)
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -18,7 +20,7 @@ type source struct {
 	file  *os.File  // set where the input can be read again from any place
 	once  io.Reader // set where not
 	close []func() error
-	temp  bool
+	files []fileAt // of a folder, as they were opened
 }
 
 // openSource opens a path; "-" is stdin. Files that gzip or zstd compressed are unpacked on the way.
@@ -35,7 +37,7 @@ func openSource(path string, stdin io.Reader) (*source, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
-		err = errors.New("is a folder; give the files in it")
+		return openFolder(path, f)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("import: %s: %w", path, err), f.Close())
@@ -53,6 +55,93 @@ func openSource(path string, stdin io.Reader) (*source, error) {
 	}
 	s.close = append(s.close, f.Close)
 	return s, nil
+}
+
+// openFolder makes one source of the JSON files of a folder, in the order of their names: a set of traces
+// that comes as one file each.
+func openFolder(path string, f *os.File) (*source, error) {
+	entries, err := f.ReadDir(-1)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("import: %w", err)
+	}
+	s := &source{name: path}
+	var names []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && (ext == ".json" || ext == ".jsonl") {
+			names = append(names, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("import: the folder %s has no .json or .jsonl files", path)
+	}
+	slices.Sort(names)
+	files := &filesReader{source: s, names: names}
+	s.once = files
+	s.close = append(s.close, files.Close)
+	return s, nil
+}
+
+// filesReader reads files one after the other, with a line break between.
+type filesReader struct {
+	source *source
+	names  []string
+	file   *os.File
+	off    int64
+}
+
+func (r *filesReader) Read(p []byte) (int, error) {
+	for {
+		if r.file == nil {
+			if len(r.names) == 0 {
+				return 0, io.EOF
+			}
+			f, err := os.Open(r.names[0])
+			if err != nil {
+				return 0, err
+			}
+			r.source.files = append(r.source.files, fileAt{r.names[0], r.off})
+			r.file, r.names = f, r.names[1:]
+		}
+		n, err := r.file.Read(p)
+		if errors.Is(err, io.EOF) && n == 0 {
+			err = r.file.Close()
+			r.file = nil
+			if len(p) > 0 {
+				p[0], n = '\n', 1
+			}
+		}
+		r.off += int64(n)
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// Close closes the file that is being read.
+func (r *filesReader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+// fileAt says where a file of a folder begins in what is read.
+type fileAt struct {
+	name string
+	off  int64
+}
+
+// where gives the place of a record.
+func (s *source) where(rec record) Where {
+	w := Where{File: s.name, Line: rec.line, Record: rec.number}
+	for _, f := range s.files {
+		if f.off <= rec.off {
+			w.File, w.Line = f.name, 0
+		}
+	}
+	return w
 }
 
 func newSource(name string, in io.Reader) (*source, error) {
@@ -134,7 +223,7 @@ func (s *source) seekable() error {
 	if _, err := io.Copy(f, s.once); err != nil {
 		return fmt.Errorf("import: %s: copy into a temporary file: %w", s.name, err)
 	}
-	s.file, s.once, s.temp = f, nil, true
+	s.file, s.once = f, nil
 	return nil
 }
 
