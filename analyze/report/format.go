@@ -96,13 +96,14 @@ func signed(text string, v float64) string {
 // seconds prints a length of time in the largest unit that reads well.
 func seconds(v analyze.Num) string {
 	s := float64(v)
+	whole := int64(math.Round(s))
 	switch {
 	case !v.Known():
 		return dash
 	case s >= 3600:
-		return fixed(math.Floor(s/3600), 0) + " h " + fixed(math.Mod(s, 3600)/60, 0) + " min"
+		return count(whole/3600) + " h " + count(whole%3600/60) + " min"
 	case s >= 120:
-		return fixed(math.Floor(s/60), 0) + " min " + fixed(math.Mod(s, 60), 0) + " s"
+		return count(whole/60) + " min " + count(whole%60) + " s"
 	}
 	return number(s) + " s"
 }

@@ -422,11 +422,12 @@ func flatten(raw json.RawMessage) []fact {
 			if len(v) == 0 {
 				return
 			}
-			text, err := json.Marshal(v)
-			if err != nil {
-				return
+			var text bytes.Buffer
+			e := json.NewEncoder(&text)
+			e.SetEscapeHTML(false) // the template does that
+			if e.Encode(v) == nil {
+				out = append(out, fact{path, strings.TrimSpace(text.String())})
 			}
-			out = append(out, fact{path, string(text)})
 		case nil:
 		case string:
 			if v != "" {
