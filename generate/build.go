@@ -22,12 +22,22 @@ type builder struct {
 	shared []string // the system message of each group
 }
 
+// maxSharedTokens bounds the shared prefixes of all groups together.
+const maxSharedTokens = 32 << 20
+
 // newBuilder makes what all conversations share.
 func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose, corpus *prose.Corpus) (*builder, error) {
 	b := &builder{spec: s, seed: seed, prose: text, corpus: corpus}
 	var err error
 	if b.common, err = text.Part(dist.Stream(seed, "common prefix text"), p.common); err != nil {
 		return nil, fmt.Errorf("common prefix: %w", err)
+	}
+	total := 0
+	for _, n := range p.groups {
+		total += n
+	}
+	if total > maxSharedTokens {
+		return nil, fmt.Errorf("shared_prefix: %d groups have %d tokens in all, which is too much to hold in memory (at most %d): make fewer groups or shorter prefixes", len(p.groups), total, maxSharedTokens)
 	}
 	for g, n := range p.groups {
 		r := dist.Stream(seed, "shared prefix text", uint64(g))

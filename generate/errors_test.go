@@ -34,7 +34,7 @@ func TestNeverOverwritesWithoutForce(t *testing.T) {
 func TestValidateTellsEverything(t *testing.T) {
 	s := parse(t, `{"num_conversations":-1,"text_files":["absent.txt"],"prompt_input":{"num_tokens":{"distribution":"zipf","alpha":0.5}},
 		"tool_use":{"share":2},"arrivals":{"rate":0},"max_prompt_tokens":-5,"shared_prefix":{"groups":1}}`)
-	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"), 
+	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"),
 		Output: filepath.Join(t.TempDir(), "no", "such", "folder", "x.parquet"), Spec: s, Workers: -1, Shard: 3, Shards: 2,
 		Filter: generate.Filter{MinTurns: 5, MaxTurns: 2},
 	}, nil)
@@ -67,6 +67,20 @@ func TestErrorsOfConfigs(t *testing.T) {
 		_, err := generate.ParseSpec([]byte(tc.config))
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", tc.config, err, tc.want)
+		}
+	}
+}
+
+func TestOutputIsNoInput(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "book.txt")
+	if err := os.WriteFile(name, []byte(strings.Repeat("Words and more words here. ", 200)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := preset(t, "chat")
+	s.TextFiles = []string{name}
+	for _, o := range []generate.Options{{Spec: s, Output: name, Force: true}, {Import: name, Output: name, Force: true}} {
+		if _, err := generate.Run(context.Background(), o, nil); err == nil || !strings.Contains(err.Error(), "choose another name") {
+			t.Errorf("got %v", err)
 		}
 	}
 }

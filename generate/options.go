@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"time"
 
@@ -52,10 +53,15 @@ func (o *Options) Validate() error {
 		bad("--from: an import takes no --preset or --config")
 	case o.Spec != nil:
 		problems = append(problems, o.Spec.Validate())
+		for _, name := range o.Spec.TextFiles {
+			if sameFile(o.Spec.file(name), o.Output) {
+				bad("--output: %s is one of the text files: choose another name", o.Output)
+			}
+		}
 		if o.Conversations == 0 && o.Spec.NumConversations == 0 {
 			bad("num_conversations: missing: say how many in the config, or with --conversations")
 		}
-	case o.Import != "-" && o.Import == o.Output:
+	case o.Import != "-" && sameFile(o.Import, o.Output):
 		bad("--output: %s is the file to import: choose another name", o.Output)
 	}
 	if o.Conversations < 0 || o.Conversations > maxConversations {
@@ -74,6 +80,16 @@ func (o *Options) Validate() error {
 	}
 	problems = append(problems, o.Filter.Validate())
 	return errors.Join(problems...)
+}
+
+// sameFile says whether two names are the same existing file.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 func (o *Options) workers() int {

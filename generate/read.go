@@ -36,6 +36,7 @@ func ReadSpec(path string) (*Spec, error) {
 // once, with its path; [Spec.Validate] looks at the values.
 func ParseSpec(text []byte) (*Spec, error) {
 	var v any
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors put a byte order mark in front
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		if err := json.Unmarshal(text, &v); err != nil {
 			return nil, placeOfJSON(text, err)

@@ -320,7 +320,8 @@ func TestPresetsHaveTheirFigures(t *testing.T) {
 		return sum / float64(len(x))
 	}
 
-	turns, input, output, think, _ := figures("chat", 1500)
+	turns, input, output, think, rows := figures("chat", 1500)
+	differEarly(t, rows)
 	one := 0.0
 	for _, n := range turns {
 		if n == 1 {
@@ -342,10 +343,32 @@ func TestPresetsHaveTheirFigures(t *testing.T) {
 	within(t, "chat: median gap", quantile(think, 0.5), 100, 0.1)
 	within(t, "chat: p90 gap", quantile(think, 0.9), 480, 0.15)
 
-	_, input, output, _, rows := figures("api", 2500)
+	_, input, output, _, rows = figures("api", 2500)
+	differEarly(t, rows)
 	within(t, "api: median input", quantile(input, 0.5), 1469, 0.06)
 	within(t, "api: p90 input", quantile(input, 0.9), 5188, 0.1)
 	within(t, "api: median output", quantile(output, 0.5), 13, 0.1)
 	within(t, "api: p90 output", quantile(output, 0.9), 55, 0.15)
 	within(t, "api: arrivals per second", float64(len(rows)-1)/(*rows[len(rows)-1].StartOffsetMS-*rows[0].StartOffsetMS)*1000, 2.57, 0.15)
+}
+
+// differEarly looks at the first user messages of many conversations: no two begin with the same tokens.
+func differEarly(t *testing.T, rows []schemas.Conversation) {
+	t.Helper()
+	tok := load(t, "o200k_base")
+	var firsts [][]int
+	for _, c := range rows {
+		for _, m := range c.Messages {
+			if m.Role == "user" {
+				firsts = append(firsts, tok.Encode(*m.Content))
+				break
+			}
+		}
+	}
+	slices.SortFunc(firsts, slices.Compare)
+	for i := 1; i < len(firsts); i++ {
+		if n := len(commonPrefix(firsts[i-1], firsts[i])); n > few {
+			t.Errorf("two of %d first messages share %d tokens", len(firsts), n)
+		}
+	}
 }

