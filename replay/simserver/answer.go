@@ -22,6 +22,7 @@ type answer struct {
 	finish          string
 	tool, refusal   bool
 	toolName        string
+	nameApart       bool // the call's name comes in an event of its own, not with the first arguments
 	includeUsage    bool
 	continuousUsage bool
 	progress        bool // llama.cpp's return_progress
@@ -65,14 +66,20 @@ func (a *answer) textAt(i int, outside bool) string {
 	}
 	if a.partAt(i) == partTool {
 		// {"query":"tag word word"}: the opening with the second token, the closing with the last. The first
-		// token is the call's name.
+		// token is the call's name, or the brace where that would leave a chunk without text.
+		open := `{"query":"`
+		if a.nameApart {
+			open = open[1:]
+		}
 		switch {
 		case a.tokens-a.reasoning < 3 && j == 0:
 			return "{}"
+		case j == 0 && a.nameApart:
+			return "{"
 		case j == 0 || a.tokens-a.reasoning < 3:
 			return ""
 		case j == 1:
-			return `{"query":"` + a.tag
+			return open + a.tag
 		case i == a.tokens-1:
 			return `"}`
 		}

@@ -84,7 +84,7 @@ type refusal struct {
 	member  string
 	status  int
 	message string
-	when    func(*Config) bool // nil is always
+	when    func(*Config, api) bool // nil is always
 }
 
 // api is one of the APIs.
@@ -112,7 +112,7 @@ var openAIRefuses = []refusal{
 	{"min_tokens", http.StatusBadRequest, "Unrecognized request argument supplied: min_tokens", nil},
 	{"continuous_usage_stats", http.StatusBadRequest, "Unknown parameter: 'stream_options.continuous_usage_stats'.", nil},
 	{"max_tokens", http.StatusBadRequest, "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-		func(c *Config) bool { return c.Reasoning > 0 }},
+		func(c *Config, x api) bool { return c.Reasoning > 0 && x == chat }},
 }
 
 var mistralRefuses = []refusal{

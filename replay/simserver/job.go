@@ -146,7 +146,7 @@ func (j *job) serve() {
 		return
 	}
 	for _, r := range s.d.refuse {
-		if ask.has(r.member) && (r.when == nil || r.when(cfg)) {
+		if ask.has(r.member) && (r.when == nil || r.when(cfg, j.x)) {
 			j.refuse(r.status, r.message, r.member)
 			return
 		}
@@ -221,6 +221,7 @@ func (j *job) shape(ask *ask, seed uint64) error {
 		switch {
 		case unit(derive(cfg.Seed, "tools", j.truth.Seq)) < cfg.Tools && (j.x == chat || j.x == messages || j.x == responses || j.x == ollamaChat):
 			a.tool, a.toolName, a.finish = true, ask.toolName(), "tool_calls" // a call is whole at any length
+			a.nameApart = j.x == messages || j.x == responses
 		case unit(derive(cfg.Seed, "refusal", j.truth.Seq)) < cfg.Refusal && (j.x == chat || j.x == responses):
 			a.refusal = true
 		}
