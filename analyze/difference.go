@@ -240,18 +240,20 @@ func (s *side) named(sums map[int32]float64) influence {
 	return out
 }
 
-// spread gives the standard error of b - a (or of log b - log a, with weights 1/value), and its degrees of
-// freedom.
+// spreadOf gives the standard error of b - a (or of log b - log a, with weights 1/value), and its degrees
+// of freedom.
 func spreadOf(a, b influence, wa, wb float64, paired bool) (se, df float64) {
 	if !paired {
-		va, vb := variance(a, wa), variance(b, wb)
-		ma, mb := float64(len(a))-1, float64(len(b))-1
-		if ma < 1 || mb < 1 {
+		va, da := variance(a, wa)
+		vb, db := variance(b, wb)
+		if da < 1 || db < 1 {
 			return math.NaN(), 0
 		}
+		if va+vb == 0 {
+			return 0, da + db
+		}
 		// Welch and Satterthwaite.
-		df = (va + vb) * (va + vb) / (va*va/ma + vb*vb/mb)
-		return math.Sqrt(va + vb), df
+		return math.Sqrt(va + vb), (va + vb) * (va + vb) / (va*va/da + vb*vb/db)
 	}
 	both := make(influence, len(a))
 	for k, v := range a {
@@ -260,28 +262,28 @@ func spreadOf(a, b influence, wa, wb float64, paired bool) (se, df float64) {
 	for k, v := range b {
 		both[k] += v * wb
 	}
-	if len(both) < 2 {
-		return math.NaN(), 0
-	}
-	return math.Sqrt(variance(both, 1)), float64(len(both)) - 1
+	v, df := variance(both, 1)
+	return math.Sqrt(v), df
 }
 
-// variance sums the squares in an order that does not depend on the map's.
-func variance(in influence, weight float64) float64 {
+// variance sums the squares of influences, and gives their degrees of freedom. It does so in an order
+// that does not depend on the map's.
+func variance(in influence, weight float64) (v, df float64) {
 	squares := make([]float64, 0, len(in))
-	for _, v := range in {
-		squares = append(squares, v*v*weight*weight)
+	for _, x := range in {
+		squares = append(squares, x*x*weight*weight)
 	}
 	slices.Sort(squares)
-	var sum float64
-	for _, v := range squares {
-		sum += v
+	var sum, fourth float64
+	for _, s := range squares {
+		sum += s
+		fourth += s * s
 	}
 	m := float64(len(in))
 	if m < 2 {
-		return math.NaN()
+		return math.NaN(), 0
 	}
-	return sum * m / (m - 1)
+	return sum * m / (m - 1), varianceDF(m, sum, fourth)
 }
 
 // differences compares statistics of one figure.
@@ -377,14 +379,14 @@ func (s *side) pairRatio(o *side, pairs [][2]int32, name string) (Difference, bo
 	d := newDifference(name+".pairs", rowFigure(name).title+", ratio of paired turns", "ratio", 1, math.Exp(mean), false)
 	scratch := &scratch{}
 	local, clusters := scratch.renumber(conv)
-	se, m := meanError(logs, local, clusters, mean)
-	if m >= 2 {
-		half := studentT(float64(m-1)) * se
+	se, df := meanError(logs, local, clusters, mean)
+	if df >= 1 {
+		half := studentT(df) * se
 		d.RatioLow, d.RatioHigh = Num(math.Exp(mean-half)), Num(math.Exp(mean+half))
 		d.DiffLow, d.DiffHigh = d.RatioLow-1, d.RatioHigh-1
 		switch {
 		case se > 0:
-			d.P = Num(twoSided(mean/se, float64(m-1)))
+			d.P = Num(twoSided(mean/se, df))
 		case mean == 0:
 			d.P = 1
 		default:

@@ -17,12 +17,14 @@ const intervalLevel = 0.95
 // Of a percentile: with F the share of values at most x, the variance of F at the sample's percentile is
 // estimated from the clusters as a ratio, V = m/(m-1) * sum_c (k_c - p*n_c)^2 / n^2, where cluster c has
 // n_c values, k_c of them at most x. It gives an effective number of independent values,
-// n* = p(1-p)/V, reduced for the m-1 degrees of freedom that V has, as Korn and Graubard do (Survey
-// Methodology 24, 1998); the limits for p are those of a binomial with n* trials (its mid-point beta form,
+// n* = p(1-p)/V, reduced for the degrees of freedom that V has, as Korn and Graubard do (Survey
+// Methodology 24, 1998); of it and the same at a quantile nearer to the middle, the smaller counts. The limits for p are those of a binomial with n* trials (its mid-point beta form,
 // Jeffreys' interval), and the interval of the percentile is what stands in the sample at those limits
 // (Woodruff, JASA 47, 1952).
 //
-// Of a mean: the ratio's linearised variance over clusters, with Student's t of m-1 degrees of freedom.
+// Of a mean: the ratio's linearised variance over clusters, with Student's t.
+//
+// A simulation in the tests holds both to 93 to 97 % coverage where 95 are promised.
 //
 // What was not taken: resampling conversations. Its percentile intervals of a p99 cover less than these
 // for the hundreds of conversations that a run has, and they cost a thousand times more.
@@ -54,8 +56,19 @@ func countClusters(values []float64, cluster []int32, clusters int, limits []flo
 	return c
 }
 
-// effective gives the effective number of independent values for the share p below limit j.
-func (c *clusterCounts) effective(p float64, j, limits int) float64 {
+// nearer gives the quantile at which the clustering of q's tail is also looked at: one with a tail to the
+// power of two thirds, so that p99 leans on about p95, p90 on p78, and p50 on itself. The variance at an
+// outer percentile comes from few clusters and is often too small just when the sample happens to lack a
+// slow conversation; the wider tail has more of them.
+func nearer(q float64) float64 {
+	if q >= 0.5 {
+		return 1 - min(math.Pow(1-q, 2.0/3), 0.5)
+	}
+	return min(math.Pow(q, 2.0/3), 0.5)
+}
+
+// effective gives the effective number of independent values for the share below limit j.
+func (c *clusterCounts) effective(j, limits int) float64 {
 	var n, share float64
 	for id, size := range c.n {
 		if size > 0 {
@@ -69,11 +82,12 @@ func (c *clusterCounts) effective(p float64, j, limits int) float64 {
 	}
 	// The residuals around the share that was found, which ties can put above p.
 	f := share / n
-	var sum float64
+	var sum, fourth float64
 	for id, size := range c.n {
 		if size > 0 {
 			d := float64(c.at[id*limits+j]) - f*float64(size)
 			sum += d * d
+			fourth += d * d * d * d
 		}
 	}
 	v := m / (m - 1) * sum / (n * n)
@@ -86,8 +100,19 @@ func (c *clusterCounts) effective(p float64, j, limits int) float64 {
 	}
 	// Degrees of freedom of the variance.
 	tn := studentT(n - 1)
-	tm := studentT(m - 1)
+	tm := studentT(varianceDF(m, sum, fourth))
 	return min(n, eff*(tn/tm)*(tn/tm))
+}
+
+// varianceDF gives the degrees of freedom of a variance that m clusters give, from the sums of the second
+// and fourth powers of their residuals: 2m/(kurtosis-1), by Satterthwaite's matching of moments, which is
+// m for normal residuals, and few where a few clusters make up the tail.
+func varianceDF(m, second, fourth float64) float64 {
+	kurtosis := m * fourth / (second * second)
+	if !(kurtosis > 1) {
+		return m - 1
+	}
+	return max(1, min(m-1, 2*m/(kurtosis-1)))
 }
 
 // shareLimits gives the limits for a true share p of which eff values give an estimate.
@@ -140,31 +165,31 @@ func rankShare(share, n float64) float64 {
 
 // meanInterval gives the half-width of the mean's interval.
 func meanInterval(values []float64, cluster []int32, clusters int, mean float64) float64 {
-	se, m := meanError(values, cluster, clusters, mean)
-	if m < 2 {
-		return math.NaN()
-	}
-	return studentT(float64(m-1)) * se
+	se, df := meanError(values, cluster, clusters, mean)
+	return studentT(df) * se
 }
 
-// meanError gives the standard error of a mean with clusters, and the number of clusters.
-func meanError(values []float64, cluster []int32, clusters int, mean float64) (se float64, used int) {
+// meanError gives the standard error of a mean with clusters, and its degrees of freedom; NaN and 0 for
+// fewer than two clusters.
+func meanError(values []float64, cluster []int32, clusters int, mean float64) (se, df float64) {
 	sums := make([]float64, clusters)
 	seen := make([]bool, clusters)
 	for i, v := range values {
 		sums[cluster[i]] += v - mean
 		seen[cluster[i]] = true
 	}
-	var sum float64
+	var sum, fourth float64
+	used := 0
 	for c, s := range sums {
 		if seen[c] {
 			used++
 			sum += s * s
+			fourth += s * s * s * s
 		}
 	}
 	if used < 2 {
-		return math.NaN(), used
+		return math.NaN(), 0
 	}
 	m, n := float64(used), float64(len(values))
-	return math.Sqrt(m/(m-1)*sum) / n, used
+	return math.Sqrt(m/(m-1)*sum) / n, varianceDF(m, sum, fourth)
 }

@@ -70,9 +70,11 @@ func (s *scratch) distribution(f *Figure, values []float64, cluster []int32, clu
 		s.sorted, s.spare = sorted, s.sorted
 	}
 	f.Min, f.Max = Num(sorted[0]), Num(sorted[n-1])
-	limits := make([]float64, len(o.Percentiles))
+	k := len(o.Percentiles)
+	limits := make([]float64, 2*k)
 	for i, p := range o.Percentiles {
 		limits[i] = quantile(sorted, p/100)
+		limits[k+i] = quantile(sorted, nearer(p/100))
 		if f.Percentiles[i].Carried {
 			f.Percentiles[i].Value = Num(limits[i])
 		}
@@ -88,7 +90,7 @@ func (s *scratch) distribution(f *Figure, values []float64, cluster []int32, clu
 		if !f.Percentiles[i].Carried {
 			continue
 		}
-		low, high := percentileInterval(sorted, p/100, counts.effective(p/100, i, len(limits)))
+		low, high := percentileInterval(sorted, p/100, min(counts.effective(i, 2*k), counts.effective(k+i, 2*k)))
 		f.Percentiles[i].Low, f.Percentiles[i].High = Num(low), Num(high)
 	}
 }

@@ -20,7 +20,7 @@ type wide struct {
 	counts   []uint64
 	cluster  []wideCluster
 	fine     map[int]map[float64]uint64 // of the second pass, by bucket
-	limits   []int                      // of the second pass: buckets of the percentiles
+	limits   []int                      // of the second pass: buckets of the percentiles, and of those nearer to the middle
 	below    []int32                    // cluster*len(limits)+i: values in buckets up to limits[i]
 }
 
@@ -122,6 +122,10 @@ func (w *wide) want(percentiles []float64) {
 		}
 		w.limits = append(w.limits, bucket)
 	}
+	for _, p := range percentiles {
+		bucket, _ := w.rankBucket(int64(nearer(p/100) * float64(w.n-1)))
+		w.limits = append(w.limits, bucket)
+	}
 	w.below = make([]int32, len(w.cluster)*len(w.limits))
 }
 
@@ -192,20 +196,21 @@ func (w *wide) summarize(f *Figure, o *Options) {
 		f.Std = Num(math.Sqrt(max(0, (w.sq-w.sum*mean)/(n-1))))
 	}
 	counts := clusterCounts{n: make([]int32, len(w.cluster)), at: w.below}
-	var squares float64
+	var squares, fourth float64
 	for i, c := range w.cluster {
 		counts.n[i] = c.n
 		if c.n > 0 {
 			counts.used++
 			d := c.sum - mean*float64(c.n)
 			squares += d * d
+			fourth += d * d * d * d
 		}
 	}
 	m := float64(counts.used)
 	f.Clusters = int64(counts.used)
 	intervals := !o.NoIntervals && counts.used > 1
 	if intervals {
-		half := studentT(m-1) * math.Sqrt(m/(m-1)*squares) / n
+		half := studentT(varianceDF(m, squares, fourth)) * math.Sqrt(m/(m-1)*squares) / n
 		f.MeanLow, f.MeanHigh = Num(mean-half), Num(mean+half)
 	}
 	for i := range f.Percentiles {
@@ -219,7 +224,7 @@ func (w *wide) summarize(f *Figure, o *Options) {
 		if !intervals {
 			continue
 		}
-		eff := counts.effective(p.P/100, i, len(w.limits))
+		eff := min(counts.effective(i, len(w.limits)), counts.effective(len(f.Percentiles)+i, len(w.limits)))
 		lowShare, highShare := shareLimits(p.P/100, eff)
 		if lowShare*n >= 0.5 {
 			p.Low = Num(w.near(rankShare(lowShare, n)))
