@@ -139,7 +139,7 @@ func readTelemetry(ctx context.Context, r *run, budget int) ([]TelemetrySeries, 
 	}
 	var out []TelemetrySeries
 	for k, s := range series {
-		ts := TelemetrySeries{Source: k.source, Name: k.name, Rate: strings.HasSuffix(k.name, "_total"), Of: int64(len(s.t))}
+		ts := TelemetrySeries{Source: k.source, Name: k.name, Rate: counter(k.name), Of: int64(len(s.t))}
 		t, v := s.t, s.v
 		if ts.Rate {
 			t, v = rate(t, v)
@@ -153,6 +153,16 @@ func readTelemetry(ctx context.Context, r *run, budget int) ([]TelemetrySeries, 
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name))
 	})
 	return out, nil
+}
+
+// counter says whether a figure of the telemetry only rises. The client's counters say so in their names; the
+// servers' go by the normalised names of scraping, which have no such ending.
+func counter(name string) bool {
+	switch name {
+	case "prefix_cache_hits", "prefix_cache_queries", "preemptions", "generation_tokens":
+		return true
+	}
+	return strings.HasSuffix(name, "_total")
 }
 
 // rate turns a counter into its increase per second. A counter that fell was reset: it counts from 0.
