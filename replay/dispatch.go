@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"math"
+	"time"
 	"unsafe"
 
 	"parley/schemas"
@@ -62,11 +63,11 @@ func (e *engine) dispatch() {
 		c := e.prepare(en, source)
 		c.due = int64(en.offset) - shift
 		if !e.hasBegun() {
-			// Enough are ready when the window is full, or, in a closed loop, when every place will be taken
-			// at once and a few more wait.
+			// Enough are ready when the window is full: then every place of a closed loop will be taken at
+			// once, or those are ready that are due in the next time.
 			if e.window.TryAcquire(c.weight) {
 				e.held = append(e.held, c)
-				if e.cfg.Concurrency > 0 && len(e.held) >= e.cfg.Concurrency+e.cfg.Concurrency/4+8 || len(e.held) >= 4096+e.cfg.Concurrency {
+				if int64(len(e.held)) == mostReady(e.cfg) || int64(en.offset)-shift > int64(windowAhead) {
 					begin()
 				}
 				continue
@@ -74,6 +75,7 @@ func (e *engine) dispatch() {
 			begin()
 		}
 		c.due += e.base
+		e.notTooEarly(c.due)
 		if err := e.window.Acquire(e.stopCtx, c.weight); err != nil {
 			c.close()
 			if !e.passOver(en, shift) {
@@ -94,6 +96,20 @@ func (e *engine) hasBegun() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// notTooEarly waits until shortly before a conversation's time, or until the run stops.
+func (e *engine) notTooEarly(due int64) {
+	early := time.Duration(due-e.clk.Now()) - windowAhead
+	if !e.cfg.open || early <= 0 {
+		return
+	}
+	timer := time.NewTimer(early)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.stopping:
 	}
 }
 
@@ -166,7 +182,7 @@ func (e *engine) outline(en entry, source schemas.Conversation) *conversation {
 // prepare makes a conversation ready to be sent: its history up to its first turn is encoded.
 func (e *engine) prepare(en entry, source schemas.Conversation) *conversation {
 	c := e.outline(en, source)
-	c.weight = min(weigh(&source), windowBytes)
+	c.weight = min(max(weigh(&source), windowBytes/mostReady(e.cfg)), windowBytes)
 	if c.first = e.resumed.first(c); c.first == 0 && !c.child {
 		c.first = firstTurn(e.cfg, en.k, len(c.turns))
 	}

@@ -16,8 +16,21 @@ import (
 	"parley/schemas"
 )
 
-// windowBytes bounds the conversations that are read and encoded but have not begun.
-const windowBytes = 64 << 20
+// Bounds of the conversations that are read and encoded but have not begun. Reading far ahead would only
+// take processor time and memory from the load.
+const (
+	windowBytes = 64 << 20
+	windowMost  = 4096            // conversations in an open loop; in a closed one a share of its places
+	windowAhead = 2 * time.Second // how long before its time a conversation is made ready
+)
+
+// mostReady gives the number of conversations that may be ready.
+func mostReady(cfg *settled) int64 {
+	if cfg.Concurrency > 0 {
+		return int64(cfg.Concurrency + cfg.Concurrency/4 + 16)
+	}
+	return windowMost
+}
 
 // engine is one run's load: from the schedule to the rows. Everything that talks to the outside is given
 // to it.

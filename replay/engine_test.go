@@ -495,8 +495,9 @@ func TestRecordedArrivals(t *testing.T) {
 		convs[i].StartOffsetMS = &s
 	}
 	r := trial{cfg: Config{Arrivals: "recorded", Speed: 2}, convs: convs}
+	r.server.answer = func(string, int64, *schemas.Request) time.Duration { return 900 * time.Millisecond }
 	r.run(t)
-	r.check(t, map[string]int{"ok": 4}, 2, 3*time.Second)
+	r.check(t, map[string]int{"ok": 4}, 2, 2900*time.Millisecond)
 	for i, want := range []int64{2e9, 0, 0.25e9, 1e9} {
 		if got := *r.rows[i].StartNS; got != want {
 			t.Errorf("c%d started at %d, want %d", i, got, want)

@@ -70,18 +70,24 @@ func (p *pacer) next() (int64, bool) {
 
 // run fires until ctx ends.
 func (p *pacer) run(ctx context.Context) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := p.clk.Now()
 		p.mu.Lock()
+		fired := false
 		for len(p.times) > 0 && p.times[0].due <= now {
+			fired = true
 			e := heap.Pop(&p.times).(dueEntry)
 			_ = p.lateness.RecordValue((now - e.due) / 1000) // above a minute: the last bucket is not needed
 			p.mu.Unlock()
 			e.f.fire(e.due)
+			p.mu.Lock()
+		}
+		if fired {
+			p.mu.Unlock()
+			runtime.Gosched()
+			now = p.clk.Now()
 			p.mu.Lock()
 		}
 		wait := int64(time.Hour)
