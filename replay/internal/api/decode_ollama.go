@@ -19,7 +19,7 @@ func (s *Stream) decodeOllama() {
 					if raw, ok := w.str(); ok {
 						s.addText(raw)
 					}
-				case "thinking":
+				case "thinking", "reasoning_content":
 					if raw, ok := w.str(); ok {
 						s.addReasoning(raw)
 					}

@@ -480,8 +480,10 @@ func (s *Stream) lastEvent(name, data []byte, at int64) {
 // came with its last byte.
 func (s *Stream) finishWhole() {
 	s.streamed = -1
-	if !s.decode(nil, bytes.TrimSpace(s.body)) {
-		s.cut = true
+	if body := bytes.TrimSpace(s.body); !s.decode(nil, body) {
+		if s.cut = s.w.short; !s.cut {
+			s.broken(KindNotJSON, "the response is not JSON: "+excerpt(body), nil, s.lastAt)
+		}
 		return
 	}
 	if s.ev.isError {

@@ -28,6 +28,7 @@ type walker struct {
 	b     []byte
 	i     int
 	bad   bool
+	short bool // bad only because the document ends too early
 	fresh bool // the innermost object or array has had no member yet
 	depth int
 
@@ -36,10 +37,16 @@ type walker struct {
 }
 
 func (w *walker) start(b []byte) {
-	w.b, w.i, w.bad, w.fresh, w.depth, w.key = b, 0, false, false, 0, nil
+	w.b, w.i, w.bad, w.short, w.fresh, w.depth, w.key = b, 0, false, false, false, 0, nil
 }
 
-func (w *walker) fail() { w.bad, w.i = true, len(w.b) }
+// fail notes that the document is bad at a place.
+func (w *walker) fail(at int) {
+	if !w.bad {
+		w.bad, w.short = true, at >= len(w.b)
+	}
+	w.i = len(w.b)
+}
 
 // peek skips white space and gives the next byte, 0 at the end.
 func (w *walker) peek() byte {
@@ -57,7 +64,7 @@ func (w *walker) peek() byte {
 // end checks that nothing but white space is left, and says whether the whole document was JSON.
 func (w *walker) end() bool {
 	if !w.bad && (w.peek() != 0 || w.i < len(w.b)) {
-		w.fail()
+		w.fail(w.i)
 	}
 	return !w.bad
 }
@@ -78,7 +85,7 @@ func (w *walker) open(c byte) bool {
 	w.depth++
 	w.fresh = true
 	if w.depth > maxDepth {
-		w.fail()
+		w.fail(w.i)
 		return false
 	}
 	return true
@@ -98,7 +105,7 @@ func (w *walker) next(closing byte) bool {
 	}
 	if !w.fresh {
 		if c != ',' {
-			w.fail()
+			w.fail(w.i)
 			return false
 		}
 		w.i++
@@ -113,7 +120,7 @@ func (w *walker) member() bool {
 		return false
 	}
 	if w.peek() != '"' {
-		w.fail()
+		w.fail(w.i)
 		return false
 	}
 	raw := w.rawString()
@@ -129,7 +136,7 @@ func (w *walker) member() bool {
 		}
 	}
 	if w.peek() != ':' {
-		w.fail()
+		w.fail(w.i)
 		return false
 	}
 	w.i++
@@ -196,7 +203,7 @@ func (w *walker) skip() []byte {
 	case c == 'n':
 		w.literal("null")
 	default:
-		w.fail()
+		w.fail(w.i)
 	}
 	if w.bad {
 		return nil
@@ -205,9 +212,11 @@ func (w *walker) skip() []byte {
 }
 
 func (w *walker) literal(s string) {
-	if len(w.b)-w.i < len(s) || string(w.b[w.i:w.i+len(s)]) != s {
-		w.fail()
-		return
+	for j := range len(s) {
+		if w.i+j >= len(w.b) || w.b[w.i+j] != s[j] {
+			w.fail(w.i + j)
+			return
+		}
 	}
 	w.i += len(s)
 }
@@ -232,23 +241,26 @@ func (w *walker) rawString() []byte {
 			continue
 		}
 		if i+1 >= len(b) {
+			i++
 			break
 		}
 		switch b[i+1] {
 		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 			i += 2
 		case 'u':
-			if i+6 > len(b) || hex4(b[i+2:i+6]) < 0 {
-				w.fail()
-				return nil
+			for j := i + 2; j < i+6; j++ {
+				if j >= len(b) || hexValue(b[j]) < 0 {
+					w.fail(j)
+					return nil
+				}
 			}
 			i += 6
 		default:
-			w.fail()
+			w.fail(i + 1)
 			return nil
 		}
 	}
-	w.fail()
+	w.fail(i)
 	return nil
 }
 
@@ -269,13 +281,13 @@ func (w *walker) number() []byte {
 	if i < len(b) && b[i] == '0' {
 		i++
 	} else if !digits() {
-		w.fail()
+		w.fail(i)
 		return nil
 	}
 	if i < len(b) && b[i] == '.' {
 		i++
 		if !digits() {
-			w.fail()
+			w.fail(i)
 			return nil
 		}
 	}
@@ -285,7 +297,7 @@ func (w *walker) number() []byte {
 			i++
 		}
 		if !digits() {
-			w.fail()
+			w.fail(i)
 			return nil
 		}
 	}
@@ -393,19 +405,26 @@ func hex4(b []byte) rune {
 	}
 	var r rune
 	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
+		v := hexValue(c)
+		if v < 0 {
 			return -1
 		}
-		r = r<<4 | rune(c)
+		r = r<<4 | v
 	}
 	return r
+}
+
+// hexValue gives the value of a hexadecimal digit, -1 for another byte.
+func hexValue(c byte) rune {
+	switch {
+	case c >= '0' && c <= '9':
+		return rune(c - '0')
+	case c >= 'a' && c <= 'f':
+		return rune(c - 'a' + 10)
+	case c >= 'A' && c <= 'F':
+		return rune(c - 'A' + 10)
+	}
+	return -1
 }
 
 // appendQuoted appends s as a JSON string. What is not UTF-8 becomes U+FFFD.

@@ -45,7 +45,19 @@ func FuzzWalker(f *testing.F) {
 			t.Fatalf("valid: %v, encoding/json says %v: %q", got, want, b)
 		}
 		if !got {
+			// A beginning of a document is bad only for being short.
+			if w.short && !w.bad {
+				t.Fatal("short but not bad")
+			}
 			return
+		}
+		for n := range b {
+			if w.validJSON(b[:n]) {
+				break // a number, or white space at the end
+			}
+			if !w.short {
+				t.Fatalf("%q is not taken as a beginning of %q", b[:n], b)
+			}
 		}
 		var v any
 		d := json.NewDecoder(strings.NewReader(string(b)))
