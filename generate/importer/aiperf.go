@@ -73,7 +73,7 @@ func newAIPerf(im *Importer) reader {
 func (t *aiperfTurn) message(i int) (schemas.Message, *problem) {
 	m := schemas.Message{Role: "user"}
 	if t.Role != nil && *t.Role != "" {
-		if m.Role = roles[*t.Role]; m.Role != "user" && m.Role != "tool" {
+		if m.Role = schemas.CanonicalRole(*t.Role); m.Role != "user" && m.Role != "tool" {
 			return m, badRecord("turn %d: the role %q cannot ask", i, *t.Role)
 		}
 	}

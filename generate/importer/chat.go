@@ -25,16 +25,6 @@ type chatMessage struct {
 	Refusal      *string         `json:"refusal"`
 }
 
-// roles maps the names in use to ours.
-var roles = map[string]string{
-	"human": "user", "user": "user",
-	"gpt": "assistant", "bing": "assistant", "chatgpt": "assistant", "bard": "assistant", "assistant": "assistant",
-	"model": "assistant", "claude": "assistant", "ai": "assistant", "bot": "assistant",
-	"system": "system", "developer": "developer",
-	"tool": "tool", "function": "tool", "observation": "tool", "function_response": "tool",
-	"function_call": "assistant",
-}
-
 // messages turns parsed messages into ours, keeping multi-part content and tool calls as they stand.
 func messages(list []chatMessage) ([]schemas.Message, *problem) {
 	out := make([]schemas.Message, 0, len(list))
@@ -61,8 +51,7 @@ func (m *chatMessage) message() (schemas.Message, error) {
 	default:
 		return out, errors.New("it has no role")
 	}
-	out.Role = roles[strings.ToLower(strings.TrimSpace(name))]
-	if out.Role == "" {
+	if out.Role = schemas.CanonicalRole(name); out.Role == "" {
 		return out, fmt.Errorf("the role %q is not known", name)
 	}
 	out.Name, out.ToolCallID = m.Name, m.ToolCallID

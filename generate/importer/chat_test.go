@@ -257,3 +257,22 @@ func TestOptionsValidate(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
+
+func TestParquet(t *testing.T) {
+	rows, r := read(t, "../../schemas/testdata/foreign/messages.parquet", Options{})
+	if r.Format != Parquet || r.Read != 7 || len(rows) != 3 || r.Skipped["bad record"] != 2 || r.Skipped["no turn: nobody asks for an answer"] != 2 {
+		t.Errorf("%d rows, %+v", len(rows), r)
+	}
+	if p := fmt.Sprint(r.Problems); !strings.Contains(p, `messages.parquet: row 5: bad record: message 0: the role "martian" is not known`) {
+		t.Errorf("problems %s", p)
+	}
+	rows, _ = read(t, "../../schemas/testdata/foreign/wildchat.parquet", Options{})
+	if turn := rows[0].Turns[1]; *turn.ThinkTimeMS != 45500 || num(turn.PromptTokens) < 4 || num(turn.OutputTokens) < 1 {
+		t.Errorf("turn %+v", turn)
+	}
+	// What parley wrote can be imported again, with the tokens of another tokenizer.
+	rows, r = read(t, "../../schemas/testdata/conversations-1.0.parquet", Options{})
+	if len(rows) == 0 || r.Format != Parquet {
+		t.Errorf("%d rows, %+v", len(rows), r)
+	}
+}

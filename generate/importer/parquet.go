@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -51,11 +52,16 @@ func (r *rowReader) next() (Item, error) {
 	if !ok {
 		return Item{}, io.EOF
 	}
-	if err != nil {
+	var bad *schemas.RowError
+	if err != nil && !errors.As(err, &bad) {
 		return Item{}, err
 	}
 	r.row++
 	item := Item{where: Where{File: r.im.source.name, Record: r.row, What: "row"}, records: 1}
+	if bad != nil {
+		item.problem = badRecord("%v", bad.Err)
+		return item, nil
+	}
 	if c.ConversationID == "" {
 		c.ConversationID = fmt.Sprintf("row-%d", r.row)
 	}
