@@ -26,23 +26,27 @@ type builder struct {
 const maxSharedTokens = 32 << 20
 
 // newBuilder makes what all conversations share.
-func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose, corpus *prose.Corpus) (*builder, error) {
-	b := &builder{spec: s, seed: seed, prose: text, corpus: corpus}
-	var err error
-	if b.common, err = text.Part(dist.Stream(seed, "common prefix text"), p.common); err != nil {
-		return nil, fmt.Errorf("common prefix: %w", err)
-	}
-	total := 0
+func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose) (*builder, error) {
+	b := &builder{spec: s, seed: seed, prose: text, corpus: p.corpus}
+	total := p.common
 	for _, n := range p.groups {
 		total += n
 	}
 	if total > maxSharedTokens {
-		return nil, fmt.Errorf("shared_prefix: %d groups have %d tokens in all, which is too much to hold in memory (at most %d): make fewer groups or shorter prefixes", len(p.groups), total, maxSharedTokens)
+		return nil, fmt.Errorf("shared prefixes have %d tokens in all (%d groups), which is too much to hold in memory (at most %d): make fewer groups or shorter prefixes", total, len(p.groups), maxSharedTokens)
+	}
+	common := &passage{b: b, r: dist.Stream(seed, "common prefix text")}
+	var err error
+	if b.common, err = common.next(p.common, false); err != nil {
+		return nil, fmt.Errorf("common prefix: %w", err)
 	}
 	for g, n := range p.groups {
-		r := dist.Stream(seed, "shared prefix text", uint64(g))
 		// The numbers of groups lie beyond those of conversations, so that no group begins like one.
-		part, err := text.Unique(r, seed, uint64(maxConversations)+uint64(g), n, false)
+		group := &passage{b: b, r: dist.Stream(seed, "shared prefix text", uint64(g)), index: maxConversations + uint64(g)}
+		if p.corpus != nil {
+			group.tape = p.groupTape[g]
+		}
+		part, err := group.next(n, true)
 		if err != nil {
 			return nil, fmt.Errorf("shared prefix of group %d: %w", g, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"parley/generate/dist"
+	"parley/generate/prose"
 )
 
 // plan is everything about a synthetic conversation but its words.
@@ -36,17 +37,18 @@ func (p *plan) firstTokens() int { return p.common + p.own + p.turns[0].tokens }
 
 // planner draws plans in order. It is cheap: some draws per turn, no text.
 type planner struct {
-	spec    *Spec
-	seed    uint64
-	filter  Filter
-	corpus  interface{ Segments(int) int64 } // nil for the built-in prose
-	common  int
-	groups  []int          // tokens of each group's prefix
-	seen    map[int]bool   // groups of the conversations so far; -1 for those without a system message
-	gaps    func() float64 // ms
-	start   float64
-	tape    int64
-	skipped skips
+	spec      *Spec
+	seed      uint64
+	filter    Filter
+	corpus    *prose.Corpus // nil for the built-in prose
+	common    int
+	groups    []int          // tokens of each group's prefix
+	groupTape []int64        // where it is in the corpus
+	seen      map[int]bool   // groups of the conversations so far; -1 for those without a system message
+	gaps      func() float64 // ms
+	start     float64
+	tape      int64
+	skipped   skips
 }
 
 func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
@@ -69,6 +71,16 @@ func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
 		p.gaps = func() float64 { return gamma.Rand() * 1000 }
 	}
 	return p
+}
+
+// takeFrom lets the texts come from a corpus: first what conversations share, then theirs.
+func (p *planner) takeFrom(c *prose.Corpus) {
+	p.corpus = c
+	p.tape = c.Segments(p.common)
+	for _, n := range p.groups {
+		p.groupTape = append(p.groupTape, p.tape)
+		p.tape += c.Segments(n)
+	}
 }
 
 func bounded(n, least int) int { return min(max(n, least), maxMessageTokens) }

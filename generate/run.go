@@ -84,9 +84,9 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 		return err
 	}
 	if corpus != nil {
-		p.corpus = corpus
+		p.takeFrom(corpus)
 	}
-	b, err := newBuilder(s, o.Seed, p, text, corpus)
+	b, err := newBuilder(s, o.Seed, p, text)
 	if err != nil {
 		return err
 	}

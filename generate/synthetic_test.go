@@ -167,8 +167,10 @@ func TestVLLMExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(*rows[0].Messages[0].Content, string(book[400:700])) {
-		t.Error("the first conversation does not quote the book in its own order")
+	for i, quote := range []string{string(book[400:700]), string(book[2700:2900])} { // of the common prefix, and of what follows
+		if !strings.Contains(*rows[0].Messages[0].Content, quote) {
+			t.Errorf("the first conversation does not quote passage %d of the book", i)
+		}
 	}
 	a := tok.Encode(*rows[0].Messages[0].Content)
 	b := tok.Encode(*rows[23].Messages[0].Content)
