@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -107,7 +106,7 @@ func (o *options) measure(ctx context.Context, dir string, l load) (*result, err
 	}
 	r := &result{load: l}
 	log := filepath.Join(dir, "truth.jsonl")
-	server, err := simserver.Start(ctx, exec.Command(o.llmsim), l.query(log))
+	server, err := simserver.Start(ctx, o.command(context.Background(), o.llmsim), l.query(log))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +121,7 @@ func (o *options) measure(ctx context.Context, dir string, l load) (*result, err
 			args = append(args, "--ramp", l.ramp.String())
 		}
 	}
-	client := exec.CommandContext(ctx, o.parley, append(args, o.extra...)...)
+	client := o.command(ctx, o.parley, append(args, o.extra...)...)
 	watch, err := runWatched(client, server.PID())
 	if code := client.ProcessState.ExitCode(); code == 3 {
 		r.verdict, err = "INVALID", nil // a result all the same

@@ -130,7 +130,7 @@ func (r *result) account(w *watched) {
 // wrk runs wrk over as many streams of the same shape, against a server of its own.
 func (o *options) wrk(ctx context.Context, dir string, l load, r *result) error {
 	log := filepath.Join(dir, "wrk.jsonl")
-	server, err := simserver.Start(ctx, exec.Command(o.llmsim), l.query(log))
+	server, err := simserver.Start(ctx, o.command(context.Background(), o.llmsim), l.query(log))
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (o *options) wrk(ctx context.Context, dir string, l load, r *result) error 
 	threads := min(2, l.streams, runtime.NumCPU())
 	// Whole rounds and a little: wrk ends at a time, not after a count.
 	took := one*time.Duration(rounds) + one/20 + time.Second
-	cmd := exec.CommandContext(ctx, "wrk", "-t", strconv.Itoa(threads), "-c", strconv.Itoa(l.streams),
+	cmd := o.command(ctx, "wrk", "-t", strconv.Itoa(threads), "-c", strconv.Itoa(l.streams),
 		"-d", strconv.Itoa(int(took.Seconds()+0.5))+"s", "--timeout", "600s", "-s", script, server.URL+"/v1/chat/completions")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

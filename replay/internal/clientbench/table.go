@@ -41,6 +41,9 @@ func describeMachine() string {
 
 func (o *options) describe() string {
 	s := "Simulated server in a process of its own"
+	if o.nice != 0 {
+		s += fmt.Sprintf(" (all at nice %d)", o.nice)
+	}
 	if o.openLoop > 0 {
 		return s + ": time to first token 20 ms, 8 tokens at 10 ms; one turn per conversation.\n"
 	}
