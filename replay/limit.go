@@ -32,6 +32,7 @@ const always = math.MinInt64
 type limit struct {
 	mu    sync.Mutex
 	free  fifo[int64] // since when each free place is free
+	first fifo[*waiter] // waiters that go before those of queue
 	queue fifo[*waiter]
 }
 
@@ -49,7 +50,7 @@ func newLimit(n int) *limit {
 
 // acquire takes a place if one is free, the one that has been free longest, and gives the moment since
 // when it was. If none is, it queues w, which is fired with the moment at which a place became free;
-// first puts it before all others.
+// first puts it before all that are not first.
 func (l *limit) acquire(w *waiter, first bool) (at int64, ok bool) {
 	if l == nil {
 		return always, true
@@ -61,7 +62,7 @@ func (l *limit) acquire(w *waiter, first bool) (at int64, ok bool) {
 	}
 	w.queued = true
 	if first {
-		l.queue.unpop(w)
+		l.first.push(w)
 	} else {
 		l.queue.push(w)
 	}
@@ -87,7 +88,10 @@ func (l *limit) release(at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		w, ok := l.queue.pop()
+		w, ok := l.first.pop()
+		if !ok {
+			w, ok = l.queue.pop()
+		}
 		if !ok {
 			l.free.push(at)
 			return
@@ -119,17 +123,6 @@ type fifo[T any] struct {
 }
 
 func (q *fifo[T]) push(v T) { q.items = append(q.items, v) }
-
-// unpop puts v before all others.
-func (q *fifo[T]) unpop(v T) {
-	if q.head == 0 {
-		room := max(16, len(q.items))
-		q.items = append(make([]T, room, 2*room+len(q.items)), q.items...)
-		q.head = room
-	}
-	q.head--
-	q.items[q.head] = v
-}
 
 func (q *fifo[T]) pop() (v T, ok bool) {
 	var zero T

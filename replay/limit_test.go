@@ -2,7 +2,6 @@ package replay
 
 import (
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -90,9 +89,6 @@ func TestFIFO(t *testing.T) {
 			case op < 5:
 				q.push(i)
 				model = append(model, i)
-			case op < 6:
-				q.unpop(i)
-				model = slices.Insert(model, 0, i)
 			default:
 				v, ok := q.pop()
 				if ok != (len(model) > 0) || ok && v != model[0] {
