@@ -76,10 +76,11 @@ type Writer[T Row] struct {
 }
 
 // rowGroupRows bounds the rows of a row group: what a reader has to hold at least, and what a writer
-// buffers. Conversations are large (a long one has megabytes), requests are small.
+// buffers. Conversations are of any size, up to megabytes: who writes many ends the groups by their bytes
+// (see Flush). Every row group costs some 30 kB in the footer, in the file and in memory.
 func rowGroupRows(k Kind) int64 {
 	if k == KindConversations {
-		return 2_000
+		return 50_000
 	}
 	return 100_000
 }
