@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"parley/analyze"
 )
@@ -106,6 +108,19 @@ func seconds(v analyze.Num) string {
 		return count(whole/60) + " min " + count(whole%60) + " s"
 	}
 	return number(s) + " s"
+}
+
+// sentence makes a sentence of a phrase.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	text = string(unicode.ToUpper(r)) + text[size:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
 }
 
 // exact is a value for the CSV: the shortest text that reads back as the same number; nothing where there

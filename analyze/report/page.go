@@ -245,7 +245,7 @@ func tiles(r *analyze.Result) []tile {
 	} else if g.Tokens.CacheReuse.Known() {
 		small := "of the prompt tokens"
 		if g.Tokens.CacheCeiling.Known() {
-			small = "an infinite cache: " + percent(float64(g.Tokens.CacheCeiling))
+			small = "ceiling " + percent(float64(g.Tokens.CacheCeiling))
 		}
 		out = append(out, tile{"Prefix cache reuse", percent(float64(g.Tokens.CacheReuse)), "", small})
 	}

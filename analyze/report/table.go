@@ -16,6 +16,7 @@ type table struct {
 	Head   []cell
 	Bodies []body
 	Notes  []string // under the table
+	Fold   bool     // the rows show when asked for
 }
 
 // body is a group of rows with a heading of its own, if it has one.

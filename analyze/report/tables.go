@@ -12,7 +12,7 @@ import (
 // summary makes the tables of the whole window: latencies, throughput, turns by status, tokens, objectives.
 func summary(r *analyze.Result) []table {
 	var out []table
-	for _, t := range []*table{latencies(r), throughputs(r), statuses(r), failures(r), tokens(r), objectives(r)} {
+	for _, t := range []*table{latencies(r, true), throughputs(r), objectives(r), statuses(r), failures(r), tokens(r), latencies(r, false)} {
 		if t != nil && !t.empty() {
 			out = append(out, *t)
 		}
@@ -20,8 +20,14 @@ func summary(r *analyze.Result) []table {
 	return out
 }
 
-func latencies(r *analyze.Result) *table {
+// headline are the figures of the first table; the others stand in one of their own, folded.
+var headline = map[string]bool{"ttft": true, "tpot": true, "itl": true, "chunk_gap": true, "e2e": true, "send_lag": true}
+
+func latencies(r *analyze.Result, main bool) *table {
 	t := &table{ID: "latency", Title: "Latency"}
+	if !main {
+		t = &table{ID: "further", Title: "Further figures", Fold: true}
+	}
 	t.Head = append(heads(1, "Figure"), cell{Text: "n"}, rangeHead("mean"))
 	for _, p := range r.Percentiles {
 		t.Head = append(t.Head, rangeHead("p"+number(p)))
@@ -37,7 +43,7 @@ func latencies(r *analyze.Result) *table {
 		}
 		for j := range run.Total.Figures {
 			f := &run.Total.Figures[j]
-			if f.N == 0 {
+			if f.N == 0 || headline[f.Name] != main {
 				continue
 			}
 			b.Rows = append(b.Rows, figureRow(r.Percentiles, f))
@@ -53,12 +59,12 @@ func latencies(r *analyze.Result) *table {
 		}
 		t.Bodies = append(t.Bodies, b)
 	}
-	if len(r.Runs) == 1 {
+	if main && len(r.Runs) == 1 {
 		t.Note = windowNote(&r.Runs[0])
 	}
 	for _, p := range order {
 		if p != "" {
-			t.Notes = append(t.Notes, strings.Join(populations[p], ", ")+": "+p+".")
+			t.Notes = append(t.Notes, strings.Join(populations[p], "; ")+": "+p+".")
 		}
 	}
 	return t
@@ -69,7 +75,7 @@ func windowNote(run *analyze.RunResult) string {
 	if text == "" && known(run.Window.From, run.Window.To) {
 		text = fmt.Sprintf("Turns sent from %s s to %s s.", number(float64(run.Window.From)), number(float64(run.Window.To)))
 	}
-	return text
+	return sentence(text)
 }
 
 func figureName(f *analyze.Figure) string { return f.Title + " (" + f.Unit + ")" }

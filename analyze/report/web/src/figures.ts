@@ -1,7 +1,8 @@
 // Which plots the report has, and what goes into each. The figures themselves are analyze's; this only
 // lays series of several runs over one axis.
 
-import type { Bands, CacheTurn, Num, Plots, Points, Result, RunPlots, TelemetrySeries } from "./data";
+import type { Bands, CacheTurn, Num, Plots, Points, Result, RunPlots } from "./data";
+import { timeLabel } from "./format";
 import { type Bar, lanesSpec } from "./lanes";
 import { failColor, type Series, type Spec, tint } from "./plot";
 import { color, seriesColors } from "./theme";
@@ -174,13 +175,19 @@ function along(runs: RunPlots[], which: "by_turn" | "by_context"): Spec[] {
         : "By the prompt's length, cached tokens included, at the middle of each bin.",
       x: byTurn
         ? { label: "Turn", unit: "turn", values: x, whole: true }
-        : { label: "Prompt", unit: "tokens", values: x, log: false },
+        : { label: "Prompt", unit: "tokens", values: x, log: wide(x) },
       y: { label: short(first.title), unit: first.unit, canLog: true },
       series,
       height: 230,
     });
   }
   return specs;
+}
+
+/** Bins that grow by factors are read on a logarithmic axis. */
+function wide(x: number[]): boolean {
+  const first = x.find((v) => v > 0) ?? 1;
+  return (x[x.length - 1] ?? 1) / first > 30;
 }
 
 /** Axis labels have little room: a title without what stands in brackets. */
@@ -236,9 +243,9 @@ function timeRange(runs: RunPlots[]): [number, number] {
   return [0, end > 0 ? end : 1];
 }
 
-/** The axis of time; its ticks read m:ss from the third minute on. */
+/** The axis of time; its ticks read m:ss from the third minute on, and h:mm:ss from the first hour. */
 function timeAxis(range: [number, number]): { label: string; unit: string } {
-  return { label: range[1] >= 180 ? "Time (min:s)" : "Time (s)", unit: "s" };
+  return { label: timeLabel(range[1]), unit: "s" };
 }
 
 /** Dims what lies outside of the window that the tables cover. */
@@ -439,24 +446,42 @@ function lanes(runs: RunPlots[]): Spec[] {
   return specs;
 }
 
-// What the client and the servers are asked for during a run, by normalised name. Plots of figures that are
-// not here are made too, under their own names.
-const known: Record<string, { title: string; unit: string; with?: string; label?: string }> = {
-  cpu_seconds_total: { title: "Client CPU", unit: "cores", label: "cores in use" },
-  cpu_share: { title: "Client CPU", unit: "share", label: "share of all cores" },
-  machine_idle: { title: "Machine idle", unit: "share", label: "idle" },
-  sched_latency_p50_ms: { title: "Scheduler latency of the client", unit: "ms", with: "sched_latency_p99_ms", label: "p50" },
-  sched_latency_p99_ms: { title: "Scheduler latency of the client", unit: "ms", label: "p99" },
-  gc_pause_p99_ms: { title: "Garbage collection pauses of the client", unit: "ms", label: "p99" },
-  wake_lateness_p99_ms: { title: "Lateness of the client's pacer", unit: "ms", label: "p99" },
-  wake_lateness_p50_ms: { title: "Lateness of the client's pacer", unit: "ms", with: "wake_lateness_p99_ms", label: "p50" },
-  running: { title: "Requests in the server", unit: "count", label: "running" },
-  waiting: { title: "Requests in the server", unit: "count", with: "running", label: "waiting" },
-  kv_usage: { title: "KV cache in use", unit: "share", label: "in use" },
-  prefix_cache_hits: { title: "Prefix cache of the server", unit: "tokens", label: "hits" },
-  prefix_cache_queries: { title: "Prefix cache of the server", unit: "tokens", with: "prefix_cache_hits", label: "queries" },
-  rss_bytes: { title: "Memory of the client", unit: "bytes", label: "resident" },
+interface Known {
+  plot: string;
+  unit: string;
+  label: string;
+  dash?: boolean;
+}
+
+// The figures that a client and its scraper record, by name, in the order of their plots; null are those that
+// other plots show better. What is not here gets a plot under its own name, behind these.
+const known: Record<string, Known | null> = {
+  cpu_share: { plot: "Processor of the client", unit: "share", label: "used by parley" },
+  machine_idle_share: { plot: "Processor of the client", unit: "share", label: "machine idle", dash: true },
+  sched_latency_p99_ms: { plot: "Scheduler latency of the client", unit: "ms", label: "p99" },
+  sched_latency_p50_ms: { plot: "Scheduler latency of the client", unit: "ms", label: "p50" },
+  send_lag_p99_ms: { plot: "Lateness of sends", unit: "ms", label: "send lag, p99" },
+  wake_lateness_p99_ms: { plot: "Lateness of sends", unit: "ms", label: "pacer, p99", dash: true },
+  gc_pause_max_ms: { plot: "Garbage collection of the client", unit: "ms", label: "longest pause" },
+  running: { plot: "Requests in the server", unit: "count", label: "running" },
+  waiting: { plot: "Requests in the server", unit: "count", label: "waiting", dash: true },
+  kv_usage: { plot: "KV cache in use", unit: "share", label: "fullest engine" },
+  kv_usage_mean: { plot: "KV cache in use", unit: "share", label: "mean", dash: true },
+  prefix_cache_queries: { plot: "Prefix cache of the server", unit: "tokens", label: "looked up" },
+  prefix_cache_hits: { plot: "Prefix cache of the server", unit: "tokens", label: "found", dash: true },
+  prefix_cache_hit_rate: { plot: "Prefix cache hit rate of the server", unit: "share", label: "hit rate" },
+  generation_tokens: { plot: "Generation of the server", unit: "tokens", label: "generated" },
+  preemptions: { plot: "Preemptions of the server", unit: "count", label: "preempted" },
+  rss_bytes: { plot: "Memory of the client", unit: "bytes", label: "resident" },
+  backlog_rows: { plot: "Rows that wait for the journal", unit: "count", label: "rows" },
+  cpu_seconds_total: null, // cpu_share
+  in_flight: null, // In flight
+  active_conversations: null,
+  turns_started_total: null, // Requests per second
+  rows_written_total: null,
 };
+
+const plotOrder = [...new Set(Object.values(known).map((k) => k?.plot))];
 
 function unitOf(name: string): string {
   if (name.endsWith("_ms")) return "ms";
@@ -467,49 +492,41 @@ function unitOf(name: string): string {
 }
 
 function telemetry(runs: RunPlots[]): Spec[] {
-  const order = (s: TelemetrySeries): number => (s.source === "client" ? 0 : 1);
-  const plotsByKey = new Map<string, { title: string; unit: string; tracks: Track[]; client: boolean }>();
+  const found = new Map<string, { unit: string; client: boolean; tracks: Track[] }>();
   for (const [r, run] of runs.entries()) {
-    const sources = new Set((run.telemetry ?? []).filter((s) => s.source !== "client").map((s) => s.source));
-    const list = [...(run.telemetry ?? [])].sort((a, b) => order(a) - order(b));
-    for (const s of list) {
+    const servers = new Set((run.telemetry ?? []).filter((s) => s.source !== "client").map((s) => s.source));
+    for (const s of run.telemetry ?? []) {
       if (!s.t || !s.v || s.t.length === 0) continue;
-      const base = s.name.replace(/_total$/, "");
-      const about = known[s.name] ?? known[base];
       const client = s.source === "client";
-      const key = `${client ? "client" : "server"} ${about?.with ?? about?.title ?? s.name} ${s.rate}`;
-      const group = `${client} ${about?.title ?? key}`;
-      const plain = base.replaceAll("_", " ");
-      const unit = about?.unit ?? unitOf(base);
-      const entry = plotsByKey.get(group) ?? {
-        title: about?.title ?? `${client ? "Client" : "Server"}: ${plain}`,
-        unit: s.rate && unit !== "cores" ? (unit === "count" || unit === "" ? "per second" : `${unit}/s`) : unit,
-        tracks: [],
-        client,
-      };
+      const about = Object.hasOwn(known, s.name) ? known[s.name] : undefined;
+      if (about === null) continue;
+      const plain = s.name.replace(/_total$/, "").replaceAll("_", " ");
+      const title = about?.plot ?? `${client ? "Client" : "Server"}: ${plain}`;
+      const unit = about?.unit ?? unitOf(s.name.replace(/_total$/, ""));
+      const plot = found.get(title) ?? { unit: s.rate ? (unit === "count" ? "1/s" : `${unit}/s`) : unit, client, tracks: [] };
       const what = about?.label ?? plain;
-      const where = !client && sources.size > 1 ? `${what} (${s.source})` : what;
-      entry.tracks.push({
+      plot.tracks.push({
         x: s.t,
         y: s.v,
         series: {
-          label: named(runs, run, where),
-          color: (runs.length > 1 ? r : entry.tracks.length) % seriesColors,
-          dash: runs.length > 1 && entry.tracks.length >= runs.length,
+          label: named(runs, run, !client && servers.size > 1 ? `${what} (${s.source})` : what),
+          ...(runs.length > 1 ? look(r, about?.dash) : { color: plot.tracks.length % seriesColors, dash: about?.dash ?? false }),
         },
       });
-      plotsByKey.set(group, entry);
+      found.set(title, plot);
     }
   }
   const range = timeRange(runs);
-  return [...plotsByKey.values()].map(({ title, unit, tracks, client }, i) => {
+  const place = (title: string): number => (plotOrder.indexOf(title) + 1 || plotOrder.length + 1);
+  const inOrder = [...found].sort(([a], [b]) => place(a) - place(b) || (a < b ? -1 : 1));
+  return inOrder.map(([title, { unit, client, tracks }], i) => {
     const { x, series } = join(tracks);
     return {
       id: `telemetry-${i}`,
       title,
       help: client ? "Measured by the client about itself." : "As the server reports it.",
       x: { ...timeAxis(range), values: x, range },
-      y: { label: "", unit },
+      y: { label: "", unit, ...(unit === "share" ? { max: 1 } : {}) },
       series,
       height: 150,
       group: "time",

@@ -70,13 +70,16 @@ function bytes(value: number): string {
   return `${number(value)} ${units[i]}`;
 }
 
-/** Seconds of a run as m:ss where that reads better than plain seconds. */
-export function clock(seconds: number, step: number): string {
-  const sign = seconds < 0 ? "\u2212" : "";
-  const abs = Math.abs(seconds);
-  const h = Math.floor(abs / 3600);
-  const m = Math.floor((abs % 3600) / 60);
-  const s = abs % 60;
+/** What a time axis up to max seconds is called; see clock. */
+export function timeLabel(max: number): string {
+  return max >= 3600 ? "Time (h:min:s)" : max >= 180 ? "Time (min:s)" : "Time (s)";
+}
+
+/** Seconds of a run as m:ss or h:mm:ss, by how far the axis goes. */
+export function clock(seconds: number, step: number, max: number): string {
+  const h = Math.floor(seconds / 3600);
+  const m = Math.floor((seconds % 3600) / 60);
+  const s = seconds % 60;
   const ss = (step < 1 ? s.toFixed(1) : Math.round(s).toString()).padStart(step < 1 ? 4 : 2, "0");
-  return h > 0 ? `${sign}${h}:${m.toString().padStart(2, "0")}:${ss}` : `${sign}${m}:${ss}`;
+  return max >= 3600 ? `${h}:${m.toString().padStart(2, "0")}:${ss}` : `${h * 60 + m}:${ss}`;
 }

@@ -3,7 +3,7 @@
 
 import type uPlot from "uplot";
 import type { Cell } from "./csv";
-import { withUnit } from "./format";
+import { timeLabel, withUnit } from "./format";
 import type { Spec } from "./plot";
 import { tint } from "./plot";
 import { color } from "./theme";
@@ -119,8 +119,8 @@ export function lanesSpec(bars: Bar[], range: [number, number], help: string): S
     id: "lanes",
     title: "Conversations",
     help,
-    x: { label: range[1] >= 180 ? "Time (min:s)" : "Time (s)", unit: "s", values: xs, range },
-    y: { label: "Conversations at once", unit: "count" },
+    x: { label: timeLabel(range[1]), unit: "s", values: xs, range },
+    y: { label: "At once", unit: "count" },
     series: [{ label: "", values: placed.map(() => null), color: 0, kind: "points" }],
     keys: [
       { label: "waiting for the first token", css: "block faint c0" },

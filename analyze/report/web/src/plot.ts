@@ -191,7 +191,8 @@ export class Plot {
     const button = document.createElement("button");
     button.type = "button";
     button.className = `tool log-${axis}`;
-    button.textContent = axis === "x" && this.spec.y.canLog ? "Log x" : "Log scale";
+    const both = this.spec.y.canLog === true && this.spec.x.log !== undefined;
+    button.textContent = both ? `Log ${axis}` : "Log scale";
     button.setAttribute("aria-label", `${button.textContent} (${axis} axis): ${this.spec.title}`);
     button.setAttribute("aria-pressed", String(this.log[axis]));
     button.addEventListener("click", () => {
@@ -314,7 +315,7 @@ export class Plot {
   private series(s: Series, show: boolean): uPlot.Series {
     const stroke = (): string => paint(s.color);
     const base: uPlot.Series = { show, stroke, width: 1.75, spanGaps: true, label: s.label, points: { show: false } };
-    if (s.dash) base.dash = [6, 4];
+    if (s.dash) base.dash = [6 * devicePixelRatio, 4 * devicePixelRatio];
     if (s.fill) base.fill = () => tint(paint(s.color), "1f");
     switch (s.kind ?? "line") {
       case "points":
@@ -384,7 +385,7 @@ export class Plot {
       ...(this.log[which]
         ? { splits: (u: uPlot) => logSplits(u, which), filter: (_: uPlot, splits: number[]) => splits }
         : {}),
-      values: (u, splits) => tickLabels(u, which, splits, unit, which === "x" && this.spec.x.whole === true),
+      values: (_, splits) => tickLabels(splits, unit, which === "x" ? this.spec : null),
     };
     if (which === "y") {
       axis.size = axisWidth;
@@ -627,14 +628,16 @@ function logSplits(u: uPlot, axis: "x" | "y"): number[] {
   return out;
 }
 
-function tickLabels(u: uPlot, axis: "x" | "y", splits: number[], unit: string, whole: boolean): string[] {
-  const max = u.scales[axis]?.max ?? 1;
+/** Labels of an axis; spec is given for an x axis. */
+function tickLabels(splits: number[], unit: string, spec: Spec | null): string[] {
   const step = splits.length > 1 ? Math.abs((splits[1] ?? 0) - (splits[0] ?? 0)) : 1;
+  const whole = spec?.x.whole === true;
+  const time = spec?.group === "time" ? (spec.x.range?.[1] ?? 0) : 0;
   return splits.map((v) => {
     if (v === null || v === undefined) return "";
     if (whole && !Number.isInteger(v)) return "";
     if (unit === "share") return tick(v * 100);
-    if (unit === "s" && axis === "x" && max >= 180) return clock(v, step);
+    if (time >= 180) return clock(v, step, time);
     if (unit === "bytes") return withUnit(v, "bytes");
     if (Math.abs(v) >= 1e6) return `${tick(v / 1e6)}M`;
     if (Math.abs(v) >= 1e5) return `${tick(v / 1e3)}k`;

@@ -330,7 +330,10 @@ func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
 		}
 		p.Telemetry = append(p.Telemetry, t)
 	}
-	series("client", "cpu_seconds_total", true, func(t float64) float64 { return 0.6 + 0.1*rng.NormFloat64() })
+	series("client", "cpu_share", false, func(t float64) float64 { return 0.05 + 0.01*rng.NormFloat64() })
+	series("client", "machine_idle_share", false, func(t float64) float64 { return 0.8 + 0.05*rng.NormFloat64() })
+	series("client", "send_lag_p99_ms", false, func(t float64) float64 { return 0.2 + 0.1*rng.ExpFloat64() })
+	series("client", "rss_bytes", false, func(t float64) float64 { return 6e7 + 2e7*(1-math.Exp(-t/20)) })
 	series("client", "sched_latency_p99_ms", false, func(t float64) float64 { return 0.1 + 0.05*rng.ExpFloat64() })
 	server := "http://10.0.0.12:8000/metrics"
 	series(server, "running", false, func(t float64) float64 { return float64(s.InFlight[int(t)]) * 0.9 })

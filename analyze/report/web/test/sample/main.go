@@ -2,8 +2,9 @@
 //
 //	sample -dir DIR
 //
-// gives one.html (a run with failures, groups, telemetry), two.html (a comparison), sweep.html (six runs)
-// and hostile.html (texts that try to break out of the page), each with its .result.json and .plots.json.
+// gives one.html (a run with failures, groups, telemetry), two.html (a comparison), sweep.html (six runs),
+// hostile.html (texts that try to break out of the page), and big.html (100,000 rows, written to big.parquet
+// and analyzed from there), each with its .result.json and .plots.json.
 //
 //	sample -run FILE -rows N [-slow FACTOR] [-concurrency N]
 //
@@ -11,6 +12,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -32,7 +34,7 @@ func main() {
 	if *path != "" {
 		err = writeRun(*path, *rows, *slow, *concurrency)
 	} else {
-		err = reports(*dir)
+		err = reports(context.Background(), *dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sample:", err)
@@ -40,7 +42,7 @@ func main() {
 	}
 }
 
-func reports(dir string) error {
+func reports(ctx context.Context, dir string) error {
 	for name, make := range map[string]func() (*analyze.Result, *analyze.Plots){
 		"one": one, "two": two, "sweep": sweep, "hostile": hostile,
 	} {
@@ -49,7 +51,34 @@ func reports(dir string) error {
 			return err
 		}
 	}
-	return nil
+	return big(ctx, dir)
+}
+
+// big makes a report the whole way: rows in a file, analysis, plots.
+func big(ctx context.Context, dir string) error {
+	path := filepath.Join(dir, "big.parquet")
+	if err := writeRun(path, 100_000, 1, 32); err != nil {
+		return err
+	}
+	runs, err := analyze.Load(ctx, []string{path})
+	if err != nil {
+		return err
+	}
+	defer runs.Close()
+	turn, err := analyze.ParseGroup("turn")
+	if err != nil {
+		return err
+	}
+	options := analyze.Options{By: []analyze.GroupSpec{turn}, Window: analyze.WindowSpec{Kind: analyze.WindowAll}}
+	result, err := analyze.Analyze(ctx, runs, options)
+	if err != nil {
+		return err
+	}
+	plots, err := analyze.BuildPlots(ctx, runs, result, options, analyze.PlotOptions{})
+	if err != nil {
+		return err
+	}
+	return write(filepath.Join(dir, "big"), result, plots)
 }
 
 func write(base string, result *analyze.Result, plots *analyze.Plots) error {

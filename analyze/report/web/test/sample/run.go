@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"time"
 
 	"parley/schemas"
@@ -34,6 +35,10 @@ func writeRun(path string, rows int, slow float64, concurrency int64) (err error
 			return err
 		}
 	}
+	name, err := writeTelemetry(path, float64(ended)/1e9)
+	if err != nil {
+		return err
+	}
 	meta := &schemas.RunMeta{
 		RunID: "made-up", Label: "made-up", ToolVersion: "0.1.0", Seed: 7, Shards: 1,
 		Config:  []byte(`{"arrivals":{"kind":"closed","concurrency":32},"think":"recorded"}`),
@@ -43,9 +48,41 @@ func writeRun(path string, rows int, slow float64, concurrency int64) (err error
 		Clock:   schemas.ClockInfo{Source: "kernel"},
 		Host:    schemas.Host{OS: "linux", Arch: "amd64", CPUs: 8, GOMAXPROCS: 8},
 		EndedNS: ended, Ended: "complete", Planned: int64(rows), Rows: int64(rows), Counts: counts,
-		Concurrency: &concurrency,
+		Concurrency: &concurrency, Telemetry: name,
 	}
 	return w.Close(meta)
+}
+
+// writeTelemetry writes what the client and the server would have said each second, and gives the file's name.
+func writeTelemetry(path string, seconds float64) (name string, err error) {
+	path = schemas.TelemetryPath(path)
+	w, err := schemas.Create[schemas.Sample](path, true)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, w.Abort()) }()
+	rng := rand.New(rand.NewPCG(4, 1))
+	cpu, hits := 0.0, 0.0
+	for t := range int(seconds) {
+		cpu += 0.2 + 0.1*rng.Float64()
+		hits += float64(rng.IntN(9000))
+		for _, s := range []schemas.Sample{
+			{Source: "client", Name: "cpu_seconds_total", Value: cpu},
+			{Source: "client", Name: "sched_latency_p99_ms", Value: 0.1 + 0.05*rng.ExpFloat64()},
+			{Source: "http://10.0.0.12:8000/metrics", Name: "running", Value: float64(rng.IntN(32))},
+			{Source: "http://10.0.0.12:8000/metrics", Name: "kv_usage", Value: 0.5 + 0.4*rng.Float64()},
+			{Source: "http://10.0.0.12:8000/metrics", Name: "prefix_cache_hits", Value: hits},
+		} {
+			s.TimeNS = int64(t) * 1e9
+			if err := w.Write(s); err != nil {
+				return "", err
+			}
+		}
+	}
+	if err := w.Close(struct{}{}); err != nil {
+		return "", err
+	}
+	return filepath.Base(path), nil
 }
 
 func request(i int, t turn, rng *rand.Rand) schemas.Request {
