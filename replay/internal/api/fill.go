@@ -42,10 +42,10 @@ func (s *Stream) Fill(row *schemas.Request) {
 	row.ReasoningTokens = known(u.reasoning)
 	row.CompletionTokens, row.TokenSource = nil, nil
 	switch {
-	case u.completion >= 0 && (s.usage.some() || s.timings.completion >= 0):
+	case u.completion > 0 || u.completion == 0 && len(s.chunkNS) == 0: // a zero beside chunks is no count
 		row.CompletionTokens = known(u.completion)
 		source := schemas.TokensFromUsage
-		if s.usage.completion >= 0 && !s.finalUsage {
+		if s.usage.completion >= 0 && !s.finalUsage || s.usage.completion < 0 && !s.terminal && len(s.finish) == 0 {
 			source = schemas.TokensFromContinuous
 		}
 		row.TokenSource = &source

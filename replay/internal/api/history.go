@@ -153,6 +153,9 @@ func (h *History) Append(m schemas.Message) error {
 // append encodes one message. reasoning and signature are those of a live answer. The encoders below it
 // convert before they write, so that an error leaves nothing behind but bytes at the end of buf.
 func (h *History) append(m *schemas.Message, reasoning, signature string) error {
+	if m.Role == "user" {
+		clear(h.ids) // calls and their results are over: the source may use their ids again
+	}
 	if err := checkMessage(m); err != nil {
 		return fmt.Errorf("message %d (%s): %w", h.n, m.Role, err)
 	}
@@ -302,6 +305,7 @@ func str(s *string) string {
 // answer without text and without calls is replaced by the recorded message. live says whether the
 // server's answer went in.
 func (h *History) AppendAnswer(a Answer, recorded *schemas.Message) (live bool, err error) {
+	clear(h.ids)
 	m := a.Message
 	m.Role = "assistant"
 	if recorded != nil {

@@ -380,3 +380,23 @@ func TestJoinPath(t *testing.T) {
 		t.Errorf("unknown API: %v", err)
 	}
 }
+
+// TestCallIDsUsedAgain has a source that gives every call the same id: a renaming lasts for one turn.
+func TestCallIDsUsedAgain(t *testing.T) {
+	recorded := schemas.Message{Role: "assistant", ToolCalls: ptr(writeCalls([]toolCall{{id: "r1", name: "get", args: "{}"}}))}
+	result := schemas.Message{Role: "tool", Content: ptr("result"), ToolCallID: ptr("r1")}
+	h := history(t, Chat, HistoryOptions{}, msg("user", "q"))
+	calls := writeCalls([]toolCall{{id: "live", name: "get", args: "{}"}})
+	for i, a := range []Answer{{Message: schemas.Message{ToolCalls: &calls}}, {Message: msg("assistant", "no call")}} {
+		if live, err := h.AppendAnswer(a, &recorded); err != nil || live != (i == 0) {
+			t.Fatal(live, err)
+		}
+		if err := h.Append(result); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := body(t, h, &Params{})
+	if strings.Count(b, `"tool_call_id":"live"`) != 1 || strings.Count(b, `"tool_call_id":"r1"`) != 1 {
+		t.Error(b)
+	}
+}

@@ -53,6 +53,7 @@ type Stream struct {
 
 	shape    shape
 	parser   sse.Parser
+	pending  []byte // the first bytes, while they do not tell the shape
 	body     []byte // of a whole response or an error, or the unfinished line of NDJSON
 	bodyAt   int64  // stamp of the feed that completed body's first line, see feedWhole
 	w        walker
@@ -132,7 +133,7 @@ func (s *Stream) Reset(a *API) {
 		api: a, parser: s.parser, w: walker{keyBuf: keep(s.w.keyBuf)},
 		lastAt: never, firstEvent: never, firstToken: never, firstAnswer: never, lastToken: never, done: never,
 		chunkNS: s.chunkNS[:0], chunkTokens: s.chunkTokens[:0],
-		body: keep(s.body), finish: keep(s.finish), id: keep(s.id), text: keep(s.text),
+		pending: keep(s.pending), body: keep(s.body), finish: keep(s.finish), id: keep(s.id), text: keep(s.text),
 		reasoning: keep(s.reasoning), refusal: keep(s.refusal), signature: keep(s.signature),
 		scratch: keep(s.scratch), calls: calls, usage: noUsage, timings: noUsage,
 	}
@@ -204,24 +205,60 @@ func (s *Stream) decide(b []byte) []byte {
 		s.shape, s.streamed = events, 1
 		return b
 	}
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n') {
+	for len(s.pending) == 0 && len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n') {
 		b = b[1:] // padding that keeps a connection busy
 	}
 	if len(b) == 0 {
 		return nil
 	}
-	switch b[0] {
+	first := b[0]
+	if len(s.pending) > 0 {
+		first = s.pending[0]
+	}
+	switch first {
 	case '{', '[':
 		s.shape = whole
 		if s.ndjson {
 			s.shape, s.streamed = lines, 1
 		}
-	case 'd', 'e', 'i', 'r', ':', 0xef: // data, event, id, retry, a comment, a byte-order mark
+	case ':', 0xef: // a comment, a byte-order mark
 		s.shape, s.streamed = events, 1
 	default:
-		s.shape = notOurs
+		if len(s.pending) > 0 {
+			s.pending = append(s.pending, b...)
+			b = s.pending
+		}
+		switch beginsWithField(b) {
+		case 1:
+			s.shape, s.streamed = events, 1
+		case -1:
+			s.shape = notOurs
+		default: // a piece of a name: it says nothing yet
+			if len(s.pending) == 0 {
+				s.pending = append(s.pending, b...)
+			}
+			return nil
+		}
 	}
 	return b
+}
+
+// beginsWithField says whether b begins with the name of an event stream's field: 1 yes, -1 no, 0 not to
+// be told before more bytes are there.
+func beginsWithField(b []byte) int {
+	for _, name := range [...]string{"data", "event", "id", "retry"} {
+		n := min(len(name), len(b))
+		if string(b[:n]) != name[:n] {
+			continue
+		}
+		switch {
+		case len(b) <= len(name):
+			return 0
+		case b[len(name)] == ':' || b[len(name)] == '\n' || b[len(name)] == '\r':
+			return 1
+		}
+	}
+	return -1
 }
 
 func (s *Stream) feedEvents(b []byte, at int64) bool {
@@ -449,6 +486,9 @@ func (s *Stream) Finish(at int64, cause error) {
 	}
 	switch {
 	case s.over:
+	case s.shape == undecided && len(s.pending) > 0:
+		s.shape = notOurs
+		s.body = append(s.body, s.pending...)
 	case s.shape == events:
 		if ev, ok := s.parser.Tail(); ok {
 			s.lastEvent(ev.Name, ev.Data, ev.At)
