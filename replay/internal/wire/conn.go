@@ -133,8 +133,9 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		var alert tls.AlertError
-		if errors.As(err, &alert) && alert == noApplicationProtocol {
+		// The alert's type is not exported for TCP, but its text is the exported one's.
+		var op *net.OpError
+		if errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == noApplicationProtocol.Error() {
 			return nil, errOtherProtocol
 		}
 		return nil, failure(err, handshaking)

@@ -126,8 +126,20 @@ func (s *segments) Close() error {
 	return nil
 }
 
-// attempt is the exchange's attempt by net/http.
-func (f *fallback) attempt(ctx context.Context, x *exchange, t *TurnRequest, body [][]byte, lim limits) error {
+// attempt is the exchange's attempt by net/http. net/http itself sends a request again when an idle
+// connection was closed, but not in all cases.
+func (f *fallback) attempt(ctx context.Context, x *exchange, t *TurnRequest, body [][]byte, lim limits) (stale bool, err error) {
+	if err = f.send(ctx, x, t, body, lim); err == nil || !x.reused || x.first != unset || ctx.Err() != nil {
+		return false, err
+	}
+	if kind := failure(err, reading).Kind; kind != KindReset && kind != KindEOF && kind != KindWrite {
+		return false, err
+	}
+	f.transport.CloseIdleConnections()
+	return true, err
+}
+
+func (f *fallback) send(ctx context.Context, x *exchange, t *TurnRequest, body [][]byte, lim limits) error {
 	c := f.c
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -119,7 +119,7 @@ func failure(err error, during phase) *api.Failure {
 		hostname x509.HostnameError
 		invalid  x509.CertificateInvalidError
 		record   tls.RecordHeaderError
-		alert    tls.AlertError
+		op       *net.OpError
 	)
 	message := err.Error()
 	switch {
@@ -133,7 +133,7 @@ func failure(err error, during phase) *api.Failure {
 		kind = KindDNS
 	case errors.As(err, &verify), errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
 		kind = KindTLSVerify
-	case errors.As(err, &record), errors.As(err, &alert):
+	case errors.As(err, &record), errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"): // TLS alerts
 		kind = KindTLS
 	case during == dialing && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)):
 		kind = KindConnectRefused

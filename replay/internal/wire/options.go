@@ -207,6 +207,18 @@ func parseTarget(o *Options) (target, error) {
 		}
 		return target{network: "unix", address: path, host: "localhost", name: "localhost", public: "unix:" + path}, nil
 	}
+	if rest, ok := strings.CutPrefix(o.URL, "http+unix://"); ok {
+		// Not by package url, which takes no escapes in a host.
+		socket, base, _ := strings.Cut(rest, "/")
+		path, err := url.PathUnescape(socket)
+		if err != nil || path == "" || strings.ContainsAny(base, "?#") {
+			return t, errors.New("http+unix:// needs the escaped path of a socket, as in http+unix://%2Frun%2Fserver.sock/base")
+		}
+		if base = strings.TrimRight(base, "/"); base != "" {
+			base = "/" + base
+		}
+		return target{network: "unix", address: path, host: "localhost", name: "localhost", basePath: base, public: "http+unix://" + url.PathEscape(path) + base}, nil
+	}
 	u, err := url.Parse(o.URL)
 	if err != nil {
 		return t, errors.New("the URL cannot be read: give one like http://127.0.0.1:8000 (escape special characters in a password)")
@@ -218,13 +230,6 @@ func parseTarget(o *Options) (target, error) {
 		t.address = withPort(u, "80")
 	case "https":
 		t.address, t.tls = withPort(u, "443"), true
-	case "http+unix":
-		path, err := url.PathUnescape(u.Host)
-		if err != nil || path == "" {
-			return t, errors.New("http+unix:// needs the escaped path of a socket, as in http+unix://%2Frun%2Fserver.sock")
-		}
-		t.network, t.address, t.host, t.name = "unix", path, "localhost", "localhost"
-		return t, nil
 	case "":
 		return t, fmt.Errorf("the URL %q has no scheme: give one like http://127.0.0.1:8000", t.public)
 	default:

@@ -260,9 +260,11 @@ func cutLine(b []byte) (line, rest []byte) {
 	return trimLineEnd(b[:n]), b[n:]
 }
 
+// validName tells whether name can be a field's name. One with a space is none (RFC 9112, 5.1), but is let
+// pass as in net/http; it is not found under the name without the space.
 func validName(name []byte) bool {
 	for _, c := range name {
-		if !httpguts.IsTokenRune(rune(c)) {
+		if !httpguts.IsTokenRune(rune(c)) && c != ' ' {
 			return false
 		}
 	}

@@ -116,6 +116,7 @@ func TestParser(t *testing.T) {
 		{name: "bare line feeds", in: "HTTP/1.1 200 OK\nContent-Length: 2\n\nok", status: 200, body: "ok", keep: true},
 		{name: "folded", in: "HTTP/1.1 200 OK\r\nX: a\r\n  b\r\n\tc\r\nContent-Length: 0\r\n\r\n", status: 200, keep: true},
 		{name: "interim", in: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", status: 200, body: "x", keep: true},
+		{name: "space before colon", in: "HTTP/1.1 200 OK\r\nContent-Length : 3\r\n\r\nall", status: 200, body: "all"},
 		{name: "no content", in: "HTTP/1.1 204 No Content\r\n\r\n", status: 204, keep: true},
 		{name: "not modified, with a length", in: "HTTP/1.1 304 x\r\nContent-Length: 5\r\n\r\n", status: 304, keep: true},
 		{name: "no reason", in: "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", status: 200, keep: true},
@@ -135,7 +136,7 @@ func TestParser(t *testing.T) {
 		{name: "HTTP/2", in: "HTTP/2 200\r\n\r\n", kind: KindBadResponse},
 		{name: "TLS alert", in: "\x15\x03\x01\x00\x02\x02\x16", kind: KindBadResponse},
 		{name: "no colon", in: "HTTP/1.1 200 OK\r\nbad line\r\n\r\n", kind: KindBadResponse},
-		{name: "space before colon", in: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", kind: KindBadResponse},
+		{name: "tab before colon", in: "HTTP/1.1 200 OK\r\nX\t: y\r\n\r\n", kind: KindBadResponse},
 		{name: "fold first", in: "HTTP/1.1 200 OK\r\n x: y\r\n\r\n", kind: KindBadResponse},
 		{name: "status of two digits", in: "HTTP/1.1 20 OK\r\n\r\n", kind: KindBadResponse},
 		{name: "status with a sign", in: "HTTP/1.1 +20 OK\r\n\r\n", kind: KindBadResponse},
@@ -213,6 +214,7 @@ func FuzzParser(f *testing.F) {
 		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
 		"HTTP/1.0 500 Oh\nX: a\n b\n\nbody",
 		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 x\r\nConnection: close\r\n\r\n",
+		"HTTP/1.1 200 OK\nT 0:0\n\r\n0",
 		"HTTP/1.1 304 x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
 	} {
 		f.Add([]byte(seed), uint64(1))

@@ -156,7 +156,7 @@ func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) a
 				x.begin()
 				var stale bool
 				if c.useHTTP.Load() {
-					err = c.fallback.attempt(ctx, x, &t, body, lim)
+					stale, err = c.fallback.attempt(ctx, x, &t, body, lim)
 				} else if stale, err = x.attempt(ctx, &t, body, lim, fresh); err == error(errOtherProtocol) {
 					c.useHTTP.Store(true)
 					attempts--
