@@ -170,8 +170,10 @@ func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
 		switch {
 		case err != nil:
 			bad("url", "not a URL: %w", hideURL(err))
+		case u.Scheme == "unix" || u.Scheme == "http+unix":
+			// The transport checks the path.
 		case u.Scheme != "http" && u.Scheme != "https":
-			bad("url", "%s: the scheme has to be http or https", u.Redacted())
+			bad("url", "%s: the scheme has to be http or https (or unix:/path of a socket)", u.Redacted())
 		case u.Host == "":
 			bad("url", "%s names no host", u.Redacted())
 		case u.RawQuery != "" || u.Fragment != "":

@@ -31,7 +31,7 @@ const always = math.MinInt64
 // one. A nil limit is no limit.
 type limit struct {
 	mu    sync.Mutex
-	free  fifo[int64] // since when each free place is free
+	free  fifo[int64]   // since when each free place is free
 	first fifo[*waiter] // waiters that go before those of queue
 	queue fifo[*waiter]
 }

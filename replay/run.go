@@ -43,10 +43,15 @@ type dialer = func(ctx context.Context, network, address string) (net.Conn, erro
 type Outcome struct {
 	Journal string
 	Meta    schemas.RunMeta
+	// Pace is the run's server's pace in the median, for Calibrate.
+	Pace Pace
 	// Sealable says that the journal is whole: the run ended by itself or was stopped, and its rows
 	// reconcile. A journal that is not can still be read by analyze.
 	Sealable bool
 }
+
+// Pace is how fast a server answered, in the median of the turns that were measured; 0 without any.
+type Pace struct{ TTFTMS, TPOTMS float64 }
 
 // collectorLimit is how long the collector may take to write what it holds at the end of a run.
 const collectorLimit = time.Minute
@@ -381,7 +386,7 @@ func (r *run) finish(runErr error) (*Outcome, error) {
 		}
 	}
 	r.clockInfo()
-	out := &Outcome{Journal: r.journal.Dir()}
+	out := &Outcome{Journal: r.journal.Dir(), Pace: e.out.tally.pace()}
 	if runErr != nil {
 		m.EndedDetail = runErr.Error()
 		if m.Ended == endComplete {

@@ -2,10 +2,11 @@ package replay
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"net"
-	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,20 +82,129 @@ func replayed(t testing.TB, cfg Config, hooks Hooks) (*Outcome, []schemas.Reques
 	return out, rows, err
 }
 
-func TestRunAgainstSimulatedServer(t *testing.T) {
-	url, truth := simulate(t, "ttft=20ms&itl=2ms&slots=0")
-	out, rows, err := replayed(t, Config{
-		Dataset: writeDataset(t, talks(40, 5, 0)), URLs: []string{url}, Concurrency: 8,
-	}, Hooks{})
+// TestRun goes the whole way over real sockets: probe, load, scrape, journal, the files.
+func TestRun(t *testing.T) {
+	url, log := simulate(t, "ttft=20ms&itl=2ms&slots=0&log_chunks=true")
+	cfg := Config{
+		Dataset: writeDataset(t, talks(40, 5, 0)), URLs: []string{url}, Concurrency: 8, Label: "trial",
+		ScrapeInterval: 50 * time.Millisecond, Output: filepath.Join(t.TempDir(), "run.parquet"),
+	}
+	var progress atomic.Pointer[func() Progress]
+	out, rows, err := replayed(t, cfg, Hooks{Started: func(f func() Progress) { progress.Store(&f) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 200 || out.Meta.Planned != 200 || out.Meta.Counts[schemas.StatusOK] != 200 || !out.Sealable {
-		t.Fatalf("%d rows, outcome %+v", len(rows), out.Meta)
+	m := &out.Meta
+	if len(rows) != 200 || m.Planned != 200 || m.Rows != 200 || m.Counts[schemas.StatusOK] != 200 || !out.Sealable || m.Ended != endComplete {
+		t.Fatalf("%d rows, outcome %+v", len(rows), m)
 	}
-	for _, r := range rows[:3] {
-		fmt.Printf("%s %v ttft %v e2e %v lag %v tokens %v chunks %d\n", r.RequestID, r.Status, *r.TTFTMS, *r.E2EMS, *r.SendLagMS, *r.CompletionTokens, len(r.ChunkNS))
+	if m.Targets[0].Model != "sim" || !strings.HasPrefix(m.Targets[0].Server, "simserver") || m.Probe == nil || !*m.Probe.Usage || !*m.Probe.ContinuousUsage {
+		t.Errorf("target %+v, probe %+v", m.Targets[0], m.Probe)
 	}
-	text, _ := os.ReadFile(truth)
-	fmt.Println(len(text), out.Meta.Health, out.Meta.Clock)
+	if m.Health == nil || m.Health.PeakInFlight != 8 || m.Health.PeakActive != 8 || m.Health.CPUSeconds <= 0 || m.Health.Scrapes == 0 {
+		t.Errorf("health %+v", m.Health)
+	}
+	if m.Clock.KernelReads+m.Clock.UserReads == 0 || m.Origin.IsZero() || time.Since(m.Origin) > time.Minute {
+		t.Errorf("clock %+v, origin %v", m.Clock, m.Origin)
+	}
+	if f := progress.Load(); f == nil {
+		t.Error("Started was not called")
+	} else if p := (*f)(); p.Done != 200 || p.Planned != 200 || p.InFlight != 0 || p.TTFTP50 < 20*time.Millisecond || p.RequestsPerS <= 0 {
+		t.Errorf("progress %+v", p)
+	}
+	truths, err := readTruths(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		truth, ok := truths[*row.ResponseID]
+		if !ok || len(truth.ChunkNS) != len(row.ChunkNS) || *row.TTFTMS < float64(truth.FirstNS-truth.ReceivedNS)/1e6 {
+			t.Errorf("%s: TTFT %v ms, truth %v, %d chunks", row.RequestID, *row.TTFTMS, truth, len(row.ChunkNS))
+		}
+		if row.Model != "sim" || row.URL != url || row.RunID != m.RunID || *row.CompletionTokens != 10 || *row.OutputTokensAsked != 10 {
+			t.Fatalf("row %+v", row)
+		}
+	}
+	samples := map[string]int{}
+	if _, err := schemas.ReadJournalSamples(out.Journal, func(batch []schemas.Sample) error {
+		for _, s := range batch {
+			samples[s.Source+" "+s.Name]++
+		}
+		return nil
+	}); err != nil || samples[ClientSource+" in_flight"] == 0 || samples[url+"/metrics running"] == 0 {
+		t.Errorf("samples %v, %v", samples, err)
+	}
+	if n, err := schemas.SealRun(cfg.Output, m, false); n != 200 || err != nil {
+		t.Errorf("sealed %d rows, %v", n, err)
+	}
+}
+
+// TestCalibrate calibrates after a run, in this process: what it finds is small and not negative.
+func TestCalibrate(t *testing.T) {
+	cfg := Config{Dataset: writeDataset(t, talks(30, 2, 0)), Concurrency: 5, Output: "unused", Duration: time.Second, APIKey: "sk-secret"}
+	var asked string
+	c, err := Calibrate(context.Background(), cfg, &Outcome{Pace: Pace{TTFTMS: 12.5, TPOTMS: 3}}, func(ctx context.Context, query string) (*Simulator, error) {
+		asked = query
+		url, log := simulate(t, query)
+		return &Simulator{URL: url, Log: log, Stop: func() error { time.Sleep(300 * time.Millisecond); return nil }}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(asked, "ttft=12.5ms") || !strings.Contains(asked, "itl=3ms") {
+		t.Errorf("the simulated server was asked for as %s", asked)
+	}
+	if c.Requests < 20 || c.Streams != 5 || c.TTFTErrP50 <= 0 || c.TTFTErrP50 > 20 || c.GapErrP99 < c.GapErrP50 || c.When != "after" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestSecrets looks for a key, a header's value and passwords in everything that a run leaves.
+func TestSecrets(t *testing.T) {
+	url, _ := simulate(t, "ttft=1ms&itl=1ms&slots=0&fail=0.3")
+	dir := t.TempDir()
+	secrets := []string{"sk-key-4711", "header-value-4712", "password-4713"}
+	var notes []string
+	cfg := Config{
+		Dataset: writeDataset(t, talks(10, 3, 0)), Output: filepath.Join(dir, "run.parquet"),
+		URLs:        []string{strings.Replace(url, "http://", "http://user:"+secrets[2]+"@", 1)},
+		Concurrency: 2, APIKey: secrets[0], APIKeyEnv: "NAME", Headers: []string{"X-Token: " + secrets[1]}, NoProbe: true,
+	}
+	out, _, err := replayed(t, cfg, Hooks{Note: func(s string) { notes = append(notes, s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := schemas.SealRun(cfg.Output, &out.Meta, false); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(out.Meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := string(text) + strings.Join(notes, "\n")
+	f, err := schemas.Open[schemas.Request](cfg.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for row, err := range f.Rows(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(row)
+		all += string(text)
+	}
+	for _, s := range secrets {
+		if strings.Contains(all, s) {
+			t.Errorf("%s is in what the run left", s)
+		}
+	}
+	if !strings.Contains(string(out.Meta.Config), "X-Token") {
+		t.Error("the header's name is not in the configuration")
+	}
+	cfg.URLs[0] = "http://user:" + secrets[2] + "@ /"
+	cfg.Headers = append(cfg.Headers, secrets[1])
+	if err := cfg.Validate(); err == nil || strings.Contains(err.Error(), "471") {
+		t.Errorf("error: %v", err)
+	}
 }

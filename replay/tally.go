@@ -49,6 +49,7 @@ type tally struct {
 	sent   int64
 	tokens int64
 	ttft   *hdrhistogram.Histogram // microseconds
+	tpot   *hdrhistogram.Histogram
 	lag    *hdrhistogram.Histogram
 	marks  []mark // one a second, the oldest first
 }
@@ -66,6 +67,7 @@ func newTally() *tally {
 	return &tally{
 		counts: map[schemas.Status]int64{},
 		ttft:   hdrhistogram.New(1, hour, 3),
+		tpot:   hdrhistogram.New(1, hour, 3),
 		lag:    hdrhistogram.New(1, hour, 3),
 	}
 }
@@ -87,6 +89,9 @@ func (t *tally) add(row *schemas.Request) {
 	}
 	if row.TTFTMS != nil {
 		_ = t.ttft.RecordValue(int64(*row.TTFTMS * 1000)) // out of range: not worth a word here
+	}
+	if row.TPOTMS != nil {
+		_ = t.tpot.RecordValue(int64(*row.TPOTMS * 1000))
 	}
 	if row.SendLagMS != nil {
 		_ = t.lag.RecordValue(max(0, int64(*row.SendLagMS*1000)))
@@ -127,6 +132,13 @@ func (t *tally) snapshot() (counts map[schemas.Status]int64, rows int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.counts), t.rows
+}
+
+// pace gives the medians of the time to first token and per token.
+func (t *tally) pace() Pace {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Pace{float64(t.ttft.ValueAtQuantile(50)) / 1000, float64(t.tpot.ValueAtQuantile(50)) / 1000}
 }
 
 // lagP99 gives the 99th percentile of the send lag so far, in milliseconds.
