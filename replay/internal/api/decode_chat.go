@@ -244,16 +244,19 @@ func (s *Stream) keep(to *[]byte, raw []byte) {
 
 func (s *Stream) takeID() {
 	if raw, ok := s.w.str(); ok && len(s.id) == 0 {
-		s.id = appendUnescaped(s.id, raw)
+		s.id = bounded(appendUnescaped(s.id, raw))
 	}
 }
 
 // takeFinish takes a finish reason; null and "" are none.
 func (s *Stream) takeFinish() {
 	if raw, ok := s.w.str(); ok && len(raw) > 0 {
-		s.finish = appendUnescaped(s.finish[:0], raw)
+		s.finish = bounded(appendUnescaped(s.finish[:0], raw))
 	}
 }
+
+// bounded cuts what ought to be a short name.
+func bounded(b []byte) []byte { return b[:min(len(b), maxMessage)] }
 
 func (s *Stream) takeUsage(disjoint bool) {
 	if u, ok := s.w.readUsage(disjoint); ok {

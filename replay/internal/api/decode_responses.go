@@ -148,7 +148,7 @@ func (s *Stream) decodeResponse(final bool) {
 	}
 	s.ev.terminal = true
 	if len(reason) > 0 {
-		s.finish = appendUnescaped(s.finish[:0], reason)
+		s.finish = bounded(appendUnescaped(s.finish[:0], reason))
 	}
 }
 

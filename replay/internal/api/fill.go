@@ -1,6 +1,8 @@
 package api
 
 import (
+	"strings"
+
 	"parley/schemas"
 )
 
@@ -17,8 +19,8 @@ func (s *Stream) Fill(row *schemas.Request) {
 	if s.fail != nil {
 		s.fail.Fill(row)
 	}
-	row.FinishReason = text(s.finish)
-	row.ResponseID = text(s.id)
+	row.FinishReason = s.label(s.finish)
+	row.ResponseID = s.label(s.id)
 	row.SawDone = s.sawDone
 	row.Streamed = nil
 	if s.hasHead && s.streamed != 0 {
@@ -106,12 +108,24 @@ func known(n int64) *int64 {
 	return &n
 }
 
-func text(b []byte) *string {
+// label gives a short text of the server's, nil for none.
+func (s *Stream) label(b []byte) *string {
 	if len(b) == 0 {
 		return nil
 	}
-	t := string(b)
+	t := s.clean(string(b))
 	return &t
+}
+
+// redact blots the secrets out of an answer, in case a server repeats what it was sent. Very short ones
+// are left: they would be found in any text.
+func (s *Stream) redact(text string) string {
+	for _, secret := range s.Secrets {
+		if len(secret) >= 6 {
+			text = strings.ReplaceAll(text, secret, "[secret]")
+		}
+	}
+	return text
 }
 
 // Answer is what the server said.
@@ -124,10 +138,10 @@ type Answer struct {
 // Answer gives the text and the tool calls of the answer; a refusal is its text where there is no other.
 // It allocates, and shares nothing with the stream.
 func (s *Stream) Answer() Answer {
-	a := Answer{Message: schemas.Message{Role: "assistant"}, Reasoning: string(s.reasoning), Signature: string(s.signature)}
-	content := string(s.text)
+	a := Answer{Message: schemas.Message{Role: "assistant"}, Reasoning: s.redact(string(s.reasoning)), Signature: string(s.signature)}
+	content := s.redact(string(s.text))
 	if content == "" {
-		content = string(s.refusal)
+		content = s.redact(string(s.refusal))
 	}
 	if content != "" || len(s.calls) == 0 {
 		a.Message.Content = &content
@@ -137,7 +151,7 @@ func (s *Stream) Answer() Answer {
 		for i, c := range s.calls {
 			calls[i] = toolCall{id: string(c.id), name: string(c.name), args: string(c.args)}
 		}
-		joined := writeCalls(calls)
+		joined := s.redact(writeCalls(calls))
 		a.Message.ToolCalls = &joined
 	}
 	return a

@@ -16,7 +16,7 @@ const (
 	defaultMaxText = 64 << 20
 	maxErrorBody   = 64 << 10  // what is read of the body of an error response
 	maxCalls       = 1024      // tool calls in one answer
-	keepBuffer     = 256 << 10 // buffers above this are not kept over a Reset
+	keepBuffer     = 64 << 10 // buffers above this are not kept over a Reset
 )
 
 // shape is the form of a response's body.
@@ -456,7 +456,7 @@ func (s *Stream) account(at int64) {
 func (s *Stream) textSize() int {
 	n := len(s.text) + len(s.reasoning) + len(s.refusal) + len(s.signature)
 	for i := range s.calls {
-		n += len(s.calls[i].args)
+		n += len(s.calls[i].id) + len(s.calls[i].name) + len(s.calls[i].args)
 	}
 	return n
 }

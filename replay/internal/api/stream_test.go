@@ -209,6 +209,32 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestSecrets has a server that repeats the key everywhere.
+func TestSecrets(t *testing.T) {
+	s := Stream{Secrets: []string{secret}}
+	for _, feed := range []string{
+		strings.ReplaceAll(roleChunk+textChunk+finishChunk+doneChunk, "c1", "id-"+secret),
+		strings.ReplaceAll(roleChunk+textChunk+finishChunk+doneChunk, "word", "the key is "+secret),
+		strings.ReplaceAll(roleChunk+textChunk+finishChunk+doneChunk, `"stop"`, `"stop`+secret+`"`),
+		roleChunk + `data: {"choices":[{"delta":{"reasoning":"` + secret + `","tool_calls":[{"id":"` + secret + `","function":{"name":"` + secret + `","arguments":"` + secret + `"}}]}}]}` + "\n\n",
+		`data: {"error":"your key ` + secret + ` is bad"}` + "\n\n",
+		"event: error\ndata: " + secret + "\n\n",
+		"data: not JSON, " + secret + "\n\n",
+		"<html>" + secret,
+		"{" + secret,
+	} {
+		r := play(t, &s, nil, feed)
+		if out := outcome(&s, nil) + fmt.Sprint(deref(*r), s.Failure()); strings.Contains(out, secret) {
+			t.Errorf("%q: the secret came out:\n%s", feed, out)
+		}
+	}
+	// A name of a megabyte is cut.
+	r := play(t, &s, nil, strings.ReplaceAll(roleChunk+textChunk+finishChunk, "c1", strings.Repeat("i", 1<<20)))
+	if len(*r.ResponseID) > maxMessage {
+		t.Errorf("a response id of %d bytes", len(*r.ResponseID))
+	}
+}
+
 // TestReuse checks that nothing of one response shows in the next.
 func TestReuse(t *testing.T) {
 	var used Stream

@@ -29,7 +29,7 @@ const DefaultMaxEvent = 64 << 20
 
 // keepBuffer is the largest buffer that a parser keeps when it is reset, so that one huge event does
 // not hold its memory for the rest of a run.
-const keepBuffer = 256 << 10
+const keepBuffer = 64 << 10
 
 // ErrTooLong says that an event was longer than the parser's limit. The stream cannot be followed any
 // further: nothing says where the next event begins until the line ends, and it may never end.
