@@ -92,6 +92,21 @@ func TestDescriptionAsTextAndJSON(t *testing.T) {
 	t.Logf("\n%s", text.String())
 }
 
+func TestDescriptionKeepsTheTerminalSafe(t *testing.T) {
+	s := preset(t, "api")
+	s.Tags = map[string]string{"a\x1b[2J\tb": "c\nd\x07"}
+	out := filepath.Join(t.TempDir(), "x.parquet")
+	run(t, generate.Options{Output: out, Spec: s, Conversations: 2})
+	d := describe(t, out)
+	var text bytes.Buffer
+	if err := d.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(text.String(), "\x1b\x07\t") || !strings.Contains(text.String(), "c\ufffdd\ufffd 2") {
+		t.Errorf("%q", text.String())
+	}
+}
+
 func TestDescribeOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	share := filepath.Join(dir, "share.json")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // WriteJSON writes the description as indented JSON.
@@ -22,7 +23,9 @@ func (d *Description) WriteJSON(w io.Writer) error {
 // WriteText writes the description for people.
 func (d *Description) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", printable(name), printable(fmt.Sprintf(format, args...)))
+	}
 
 	line("file", "%s (%s, %s)", d.File, d.Format, bytesText(d.FileBytes))
 	if m := d.Meta; m != nil {
@@ -111,12 +114,23 @@ func (d *Description) writePrefixes(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprint(t, "\nshared prefix\tconversations\ttokens\n")
 	for _, g := range d.Prefixes {
-		fmt.Fprintf(t, "%s\t%d\t%d\n", g.Name, g.Conversations, g.Tokens)
+		fmt.Fprintf(t, "%s\t%d\t%d\n", printable(g.Name), g.Conversations, g.Tokens)
 	}
 	if more := d.Groups - int64(len(d.Prefixes)); more > 0 {
 		fmt.Fprintf(t, "and %d more\n", more)
 	}
 	return t.Flush()
+}
+
+// printable replaces control characters, so that nothing in a dataset moves a terminal's cursor or breaks
+// the columns.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
 }
 
 func numberText(v float64) string {
