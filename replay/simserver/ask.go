@@ -253,7 +253,11 @@ func (a *ask) toolName() string {
 		} `json:"function"`
 	}
 	if json.Unmarshal(a.Tools, &tools) == nil && len(tools) > 0 {
-		if name := tools[0].Name + tools[0].Function.Name; name != "" && !strings.ContainsAny(name, "\"\\\n\r\t") {
+		name := tools[0].Name + tools[0].Function.Name
+		odd := func(r rune) bool { // OpenAI allows these and no others
+			return !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+		}
+		if name != "" && !strings.ContainsFunc(name, odd) {
 			return name
 		}
 	}

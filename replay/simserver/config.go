@@ -43,6 +43,7 @@ type Config struct {
 	KeepAlive     time.Duration `name:"keepalive" default:"0s" help:"Comment lines at this interval until the first token; 0 is none. Sends the headers early."`
 	HoldText      float64       `name:"hold" default:"0" help:"Share of chunks whose text is held back and comes with the next chunk (parsers and detokenizers do this); trtllm sends an empty chunk in place."`
 	NoCacheReport bool          `name:"no_cache_report" help:"Leave cached token counts out of usage, as vLLM and SGLang do without their switches."`
+	Identify      bool          `name:"identify" help:"Say that it is the dialect's server (owner of the models, version, how to flush the cache) and not the simulated one."`
 	IssueHeader   string        `name:"issue_header" help:"Name of a response header with a fresh value on requests that do not bring one back, such as x-session-token."`
 	Cookie        bool          `name:"cookie" help:"Set a session cookie on requests that bring none."`
 

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -292,6 +294,82 @@ func TestSessions(t *testing.T) {
 		}
 		if tr := b.truths(); tr[0].Session == "" || tr[0].Session != tr[1].Session {
 			t.Errorf("truth log: %q and %q", tr[0].Session, tr[1].Session)
+		}
+	})
+}
+
+func TestIdentify(t *testing.T) {
+	bubble(t, "dialect=llamacpp", func(b *bench) {
+		if g := b.get("/v1/models"); !strings.Contains(g.body, `"owned_by":"simserver"`) {
+			t.Error(g.body)
+		}
+		if g := b.get("/props"); g.status != 404 {
+			t.Errorf("/props: %d", g.status)
+		}
+	})
+	bubble(t, "dialect=llamacpp&identify"+fast, func(b *bench) {
+		b.post("/v1/chat/completions", chatBody(words60, 1))
+		for path, want := range map[string]string{"/v1/models": `"owned_by":"llamacpp"`, "/props": `"build_info"`, "/slots": `[{"id":0,"is_processing":false}]`} {
+			if g := b.get(path); g.status != 200 || !strings.Contains(g.body, want) {
+				t.Errorf("%s: %d %s", path, g.status, g.body)
+			}
+		}
+		if g := b.post("/flush_cache", ""); g.status != 404 {
+			t.Errorf("/flush_cache: %d", g.status)
+		}
+		if g := b.post("/slots/0?action=erase", ""); g.status != 200 || g.body != `{"id_slot":0,"n_erased":64}` {
+			t.Errorf("erase: %d %s", g.status, g.body)
+		}
+		if st := b.s.Stats(); st.CachedBlocks != 0 {
+			t.Errorf("%d blocks after the erase", st.CachedBlocks)
+		}
+	})
+	bubble(t, "dialect=vllm&identify", func(b *bench) {
+		if g := b.get("/version"); !strings.Contains(g.body, `"version"`) {
+			t.Error(g.body)
+		}
+		if g := b.post("/reset_prefix_cache", ""); g.status != 200 {
+			t.Errorf("reset: %d", g.status)
+		}
+	})
+}
+
+// FuzzRequest sends any body to any API of any dialect: an answer, and nothing left in flight.
+func FuzzRequest(f *testing.F) {
+	for i, body := range []string{
+		chatBody("Hi", 2), `{"prompt":"x","max_tokens":1}`, `{"input":[{"type":"function_call","arguments":"{}","name":"f"},{"type":"function_call_output","output":"x"}],"stream":true}`,
+		`{"max_tokens":2,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"image","source":{}},{"type":"tool_result","content":[{"type":"text","text":"r"}]}]}]}`,
+		`{"messages":[{"role":"user","content":"\ud800"}],"tools":[{"name":"a\"b"}]}`, `{"messages":null}`, `[]`, `{"prompt":["a","b"]}`, `{"input":""}`, `{"model":"\u0000\n","messages":[{"role":"\"","content":null,"tool_calls":[]}]}`,
+	} {
+		f.Add(uint8(i), uint8(i), body)
+	}
+	names := Dialects()
+	f.Fuzz(func(t *testing.T, dialect, path uint8, body string) {
+		name := names[int(dialect)%len(names)]
+		d := dialects[name]
+		s, err := New(Config{Dialect: name, Output: 4, MaxModelLen: 200, Reasoning: 1, Tools: 0.5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := d.paths[int(path)%len(d.paths)]
+		r := httptest.NewRequest("POST", x.path(), strings.NewReader(body))
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != 200 && w.Code != 400 && w.Code != 422 {
+			t.Errorf("%s %s: %d %s", name, x.path(), w.Code, w.Body)
+		}
+		if ct := w.Header().Get("Content-Type"); ct == jsonType && !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s %s: not JSON: %s", name, x.path(), w.Body)
+		} else if ct != jsonType {
+			for line := range strings.Lines(w.Body.String()) {
+				data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:")
+				if data = strings.TrimSpace(data); ok && data != "[DONE]" && !json.Valid([]byte(data)) {
+					t.Errorf("%s %s: an event is not JSON: %q", name, x.path(), data)
+				}
+			}
+		}
+		if st := s.Stats(); st.InFlight != 0 || st.Running != 0 || st.Requests != 1 {
+			t.Errorf("stats: %+v", st)
 		}
 	})
 }

@@ -51,12 +51,15 @@ func (s *Server) route(k sink, q *request) {
 		s.replyHeader(k, http.StatusServiceUnavailable, s.retryHeader(), appendError(buffer(), s.d.errors, http.StatusServiceUnavailable, "Loading model", ""))
 		return
 	}
+	if s.identify(k, q.r.Method, path, q.r.URL.RawQuery) {
+		return
+	}
 	switch path {
 	case "/v1/models", "/models":
 		b := appendJSONString(append(buffer(), `{"object":"list","data":[{"id":`...), s.cfg.Model)
 		b = append(b, `,"object":"model","created":`...)
 		b = strconv.AppendInt(b, s.start.Unix(), 10)
-		b = append(b, `,"owned_by":"simserver","max_model_len":`...)
+		b = append(b, `,"owned_by":"`+s.owner()+`","max_model_len":`...)
 		b = strconv.AppendInt(b, int64(s.cfg.MaxModelLen), 10)
 		s.reply(k, http.StatusOK, append(b, `}]}`...))
 	case "/api/tags":

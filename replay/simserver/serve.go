@@ -301,5 +301,10 @@ func (c *conn) answer(req *http.Request) (again bool) {
 	_ = c.rwc.SetReadDeadline(time.Time{})
 	c.srv.route(sink, &request{r: req, body: body, status: status, received: c.lastRx, age: c.served})
 	c.served++
+	if status == http.StatusRequestEntityTooLarge {
+		// Closing on unread data resets the connection, and the client would not see why.
+		_ = c.rwc.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = io.CopyN(io.Discard, c.rwc, maxDrainedBody)
+	}
 	return sink.keep && !sink.aborted
 }
