@@ -14,8 +14,8 @@ const never = math.MinInt64
 // Limits where Stream's own are 0, and those that nobody needs to change.
 const (
 	defaultMaxText = 64 << 20
-	maxErrorBody   = 64 << 10  // what is read of the body of an error response
-	maxCalls       = 1024      // tool calls in one answer
+	maxErrorBody   = 64 << 10 // what is read of the body of an error response
+	maxCalls       = 1024     // tool calls in one answer
 	keepBuffer     = 64 << 10 // buffers above this are not kept over a Reset
 )
 
