@@ -174,20 +174,23 @@ func (m memoryDataset) Conversations(first int64) iter.Seq2[schemas.Conversation
 
 // trial is one run of the engine against a fake server in virtual time.
 type trial struct {
-	cfg    Config
-	convs  []schemas.Conversation
-	sim    string // the query of a simulated server, in place of the fake one
-	server fakeServer
-	store  memoryStore
-	cancel time.Duration // hard stop after this time
-	drain  time.Duration // first Ctrl-C after this time
-	left   *resumed
+	cfg       Config
+	convs     []schemas.Conversation
+	sim       string // the query of a simulated server, in place of the fake one
+	server    fakeServer
+	store     memoryStore
+	cancel    time.Duration // hard stop after this time
+	drain     time.Duration // first Ctrl-C after this time
+	left      *resumed
+	backlog   int64 // the collector's bound, 0 for the usual one
+	lateClose bool  // the store may still be writing when the run is over
 
-	e     *engine
-	truth bytes.Buffer
-	rows  []schemas.Request // sorted by conversation, instance, turn
-	err   error
-	took  time.Duration
+	e        *engine
+	truth    bytes.Buffer
+	rows     []schemas.Request // sorted by conversation, instance, turn
+	err      error
+	closeErr error
+	took     time.Duration
 }
 
 func (r *trial) run(t *testing.T) {
@@ -211,6 +214,9 @@ func (r *trial) run(t *testing.T) {
 		e.runID = "run"
 		e.targets = []schemas.Target{{URL: "http://server"}}
 		e.resume(r.left)
+		if r.backlog > 0 {
+			e.out.limit = r.backlog
+		}
 		e.open = func(c *conversation) (session, error) { return &fakeSession{s: &r.server, c: c}, nil }
 		if r.sim != "" {
 			stop := r.simulate(t, cfg, clk)
@@ -227,8 +233,11 @@ func (r *trial) run(t *testing.T) {
 		}
 		r.err = e.run(hard, drain)
 		r.took = time.Duration(clk.Now())
-		if err := e.out.close(time.Minute); err != nil && r.err == nil {
-			r.err = err
+		if r.closeErr = e.out.close(time.Minute); r.closeErr != nil && r.err == nil {
+			r.err = r.closeErr
+		}
+		if r.lateClose {
+			time.Sleep(1000 * time.Hour)
 		}
 		if r.server.deaf {
 			time.Sleep(time.Hour) // the abandoned requests end, and with them the bubble

@@ -32,43 +32,19 @@ type progressOf struct {
 	answers []*string
 }
 
+func newResumed(meta *schemas.RunMeta) *resumed {
+	return &resumed{meta: meta, convs: map[instanceKey]*progressOf{}}
+}
+
 // readResumed reads the journal of an interrupted run, and counts its rows.
 func readResumed(dir string, t *tally) (*resumed, error) {
 	meta, err := schemas.JournalMeta(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &resumed{meta: meta, convs: map[instanceKey]*progressOf{}}
+	r := newResumed(meta)
 	state, err := schemas.ReadJournal(dir, func(rows []schemas.Request) error {
-		for i := range rows {
-			row := &rows[i]
-			r.rows++
-			t.add(row)
-			status := schemas.Status(row.Status)
-			if status.Sent() {
-				r.sent++
-			}
-			for _, m := range []*int64{row.DoneNS, row.SentNS, row.StartNS, row.ReadyNS} {
-				if m != nil {
-					r.last = max(r.last, *m)
-				}
-			}
-			key := instanceKey{row.ConversationID, row.Instance}
-			p := r.convs[key]
-			if p == nil {
-				p = &progressOf{}
-				r.convs[key] = p
-			}
-			p.turns = max(p.turns, int(row.Turn)+1)
-			p.failed = status != schemas.StatusOK
-			if row.Text != nil {
-				for len(p.answers) <= int(row.Turn) {
-					p.answers = append(p.answers, nil)
-				}
-				text := *row.Text
-				p.answers[row.Turn] = &text
-			}
-		}
+		r.add(rows, t)
 		return nil
 	})
 	if err != nil {
@@ -78,6 +54,39 @@ func readResumed(dir string, t *tally) (*resumed, error) {
 		return nil, fmt.Errorf("%s is the journal of a run that ended by itself: there is nothing to resume", dir)
 	}
 	return r, nil
+}
+
+// add takes rows of the interrupted run.
+func (r *resumed) add(rows []schemas.Request, t *tally) {
+	for i := range rows {
+		row := &rows[i]
+		r.rows++
+		t.add(row)
+		status := schemas.Status(row.Status)
+		if status.Sent() {
+			r.sent++
+		}
+		for _, m := range []*int64{row.DoneNS, row.SentNS, row.StartNS, row.ReadyNS} {
+			if m != nil {
+				r.last = max(r.last, *m)
+			}
+		}
+		key := instanceKey{row.ConversationID, row.Instance}
+		p := r.convs[key]
+		if p == nil {
+			p = &progressOf{}
+			r.convs[key] = p
+		}
+		p.turns = max(p.turns, int(row.Turn)+1)
+		p.failed = status != schemas.StatusOK
+		if row.Text != nil {
+			for len(p.answers) <= int(row.Turn) {
+				p.answers = append(p.answers, nil)
+			}
+			text := *row.Text
+			p.answers[row.Turn] = &text
+		}
+	}
 }
 
 func (r *resumed) of(c *conversation) *progressOf {
