@@ -192,8 +192,8 @@ func newAIPerfRaw(im *Importer) (reader, error) {
 			return nil, fmt.Errorf("import: %s: %w", im.source.name, err)
 		}
 		if id, ok := scalar(field(rec.data, "session_id")); ok && rec.bad == "" {
-			parts = append(parts, part{base: maphash.String(idSeed, id), num: rec.number,
-				place: place{off: rec.off, line: rec.line, number: rec.number, size: len(rec.data)}})
+			p := placeOf(rec)
+			parts = append(parts, part{place: p, base: maphash.String(idSeed, id), num: p.number})
 		}
 	}
 	r.groups = group(parts, func(int) bool { return true })
@@ -207,17 +207,17 @@ func (r *aiperfRaw) next() (Item, error) {
 		if err != nil {
 			return Item{}, err
 		}
-		if _, later := r.groups.others[rec.off]; later && rec.bad == "" {
-			continue
-		}
 		item := Item{where: Where{File: r.im.source.name, Line: rec.line, Record: rec.number}, records: 1}
 		if rec.bad != "" {
 			item.problem = badRecord("%s", rec.bad)
 			return item, nil
 		}
-		members := r.groups.first[rec.off]
+		members, later := r.groups.at(rec.off)
+		if later {
+			continue
+		}
 		if members == nil {
-			members = []place{{off: rec.off, line: rec.line, number: rec.number, size: len(rec.data)}}
+			members = []place{placeOf(rec)}
 		}
 		item.records = int64(len(members))
 		item.work = func() ([]schemas.Conversation, *problem) { return r.session(members) }
@@ -240,7 +240,7 @@ func (r *aiperfRaw) session(members []place) ([]schemas.Conversation, *problem) 
 		if id, ok := scalar(field(data, "session_id")); ok {
 			c.ConversationID = id
 		}
-		text, p := r.question(&line, members[i].number)
+		text, p := r.question(&line, int64(members[i].number))
 		if p != nil {
 			return nil, p
 		}

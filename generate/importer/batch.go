@@ -47,7 +47,6 @@ func batchRecord(data []byte, number int64) (schemas.Conversation, *problem) {
 		delete(body, key)
 		return v
 	}
-	var list []chatMessage
 	var raw json.RawMessage
 	switch {
 	case !missing(body["messages"]):
@@ -61,18 +60,20 @@ func batchRecord(data []byte, number int64) (schemas.Conversation, *problem) {
 		p.detail = fmt.Sprintf("the body of a request to %s has neither messages nor a prompt", line.URL)
 		return c, p
 	}
+	var p *problem
 	if raw[0] == '"' {
 		user := "user"
-		list = []chatMessage{{Role: &user, Content: raw}}
-	} else if err := json.Unmarshal(raw, &list); err != nil {
-		return c, badRecord("%v", err)
+		c.Messages, p = messages([]chatMessage{{role: &user, content: raw}})
+	} else {
+		c.Messages, p = parseMessages(raw)
 	}
-	if s := take("instructions"); !missing(s) {
+	if s := take("instructions"); p == nil && !missing(s) {
+		var first []schemas.Message
 		system := "system"
-		list = append([]chatMessage{{Role: &system, Content: s}}, list...)
+		first, p = messages([]chatMessage{{role: &system, content: s}})
+		c.Messages = append(first, c.Messages...)
 	}
-	var p *problem
-	if c.Messages, p = messages(list); p != nil {
+	if p != nil {
 		return c, p
 	}
 	turn := schemas.Turn{MessageIndex: int64(len(c.Messages))}

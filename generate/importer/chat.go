@@ -12,17 +12,83 @@ import (
 
 // chatMessage is a message in any of the usual shapes: role and content, or from and value.
 type chatMessage struct {
-	Role         *string         `json:"role"`
-	From         *string         `json:"from"`
-	User         *string         `json:"user"` // some ShareGPT files
-	Content      json.RawMessage `json:"content"`
-	Value        json.RawMessage `json:"value"`
-	Text         json.RawMessage `json:"text"`
-	Name         *string         `json:"name"`
-	ToolCallID   *string         `json:"tool_call_id"`
-	ToolCalls    json.RawMessage `json:"tool_calls"`
-	FunctionCall json.RawMessage `json:"function_call"`
-	Refusal      *string         `json:"refusal"`
+	role, name, toolCallID, refusal *string
+	content                         []byte
+	toolCalls, functionCall         []byte
+}
+
+// parseMessage takes a message apart.
+func parseMessage(data []byte) (chatMessage, error) {
+	var m chatMessage
+	var bad error
+	str := func(to **string, key, raw []byte) {
+		if missing(raw) {
+			return
+		}
+		s, err := text(raw)
+		if err != nil {
+			bad = fmt.Errorf("its %s is no text", key)
+		}
+		*to = &s
+	}
+	rank := 0 // of the names that content may have
+	content := func(r int, raw []byte) {
+		if !missing(raw) && r > rank {
+			rank, m.content = r, raw
+		}
+	}
+	err := walk(data, func(key, raw []byte) bool {
+		switch string(key) {
+		case "role", "from":
+			str(&m.role, key, raw)
+		case "user": // some ShareGPT files
+			if m.role == nil {
+				str(&m.role, key, raw)
+			}
+		case "name":
+			str(&m.name, key, raw)
+		case "tool_call_id":
+			str(&m.toolCallID, key, raw)
+		case "refusal":
+			str(&m.refusal, key, raw)
+		case "content":
+			content(3, raw)
+		case "value":
+			content(2, raw)
+		case "text":
+			content(1, raw)
+		case "tool_calls":
+			m.toolCalls = raw
+		case "function_call":
+			m.functionCall = raw
+		}
+		return bad == nil
+	})
+	if err != nil {
+		return m, errors.New("it is no object")
+	}
+	return m, bad
+}
+
+// parseMessages takes a list of messages apart.
+func parseMessages(raw []byte) ([]schemas.Message, *problem) {
+	if missing(raw) || raw[0] != '[' {
+		return nil, badRecord("its messages are no list")
+	}
+	var list []chatMessage
+	var bad error
+	err := walk(raw, func(_, v []byte) bool {
+		m, err := parseMessage(v)
+		if err != nil {
+			bad = fmt.Errorf("message %d: %w", len(list), err)
+		}
+		list = append(list, m)
+		return bad == nil
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return nil, badRecord("%v", err)
+	}
+	return messages(list)
 }
 
 // messages turns parsed messages into ours, keeping multi-part content and tool calls as they stand.
@@ -40,61 +106,47 @@ func messages(list []chatMessage) ([]schemas.Message, *problem) {
 
 func (m *chatMessage) message() (schemas.Message, error) {
 	var out schemas.Message
-	name := ""
-	switch {
-	case m.Role != nil:
-		name = *m.Role
-	case m.From != nil:
-		name = *m.From
-	case m.User != nil:
-		name = *m.User
-	default:
+	if m.role == nil {
 		return out, errors.New("it has no role")
 	}
-	if out.Role = schemas.CanonicalRole(name); out.Role == "" {
-		return out, fmt.Errorf("the role %q is not known", name)
+	if out.Role = schemas.CanonicalRole(*m.role); out.Role == "" {
+		return out, fmt.Errorf("the role %q is not known", *m.role)
 	}
-	out.Name, out.ToolCallID = m.Name, m.ToolCallID
-	content := m.Content
-	for _, other := range []json.RawMessage{m.Value, m.Text} {
-		if missing(content) {
-			content = other
-		}
-	}
-	if !missing(m.ToolCalls) && !bytes.Equal(bytes.TrimSpace(m.ToolCalls), []byte("[]")) {
-		if m.ToolCalls[0] != '[' {
+	out.Name, out.ToolCallID = m.name, m.toolCallID
+	if !missing(m.toolCalls) && string(m.toolCalls) != "[]" {
+		if m.toolCalls[0] != '[' {
 			return out, errors.New("tool_calls is not a list")
 		}
-		s := compact(m.ToolCalls)
+		s := compact(m.toolCalls)
 		out.ToolCalls = &s
-	} else if !missing(m.FunctionCall) {
+	} else if !missing(m.functionCall) {
 		// The older form of one call, which servers no longer take.
-		s := `[{"id":"call_0","type":"function","function":` + compact(m.FunctionCall) + `}]`
+		s := `[{"id":"call_0","type":"function","function":` + compact(m.functionCall) + `}]`
 		out.ToolCalls = &s
 	}
-	if err := setContent(&out, content); err != nil {
+	if err := setContent(&out, m.content); err != nil {
 		return out, err
 	}
 	if out.Content == nil && out.ToolCalls == nil {
-		if m.Refusal == nil {
+		if m.refusal == nil {
 			return out, fmt.Errorf("the %s message has no content", out.Role)
 		}
-		out.Content = m.Refusal
+		out.Content = m.refusal
 	}
 	return out, nil
 }
 
-func missing(v json.RawMessage) bool { return len(v) == 0 || string(v) == "null" }
+func missing(v []byte) bool { return len(v) == 0 || string(v) == "null" }
 
 // setContent takes a string, or a list of parts.
-func setContent(m *schemas.Message, raw json.RawMessage) error {
+func setContent(m *schemas.Message, raw []byte) error {
 	if missing(raw) {
 		return nil
 	}
 	switch raw[0] {
 	case '"':
-		var s string
-		if err := json.Unmarshal(raw, &s); err != nil {
+		s, err := text(raw)
+		if err != nil {
 			return err
 		}
 		m.Content = &s
@@ -121,7 +173,7 @@ func setContent(m *schemas.Message, raw json.RawMessage) error {
 }
 
 // compact takes white space out of JSON and leaves all else as it is.
-func compact(raw json.RawMessage) string {
+func compact(raw []byte) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
 		return string(raw)
@@ -162,17 +214,14 @@ func tags(record map[string]json.RawMessage) map[string]string {
 }
 
 // scalar gives a string, number or truth value as text.
-func scalar(raw json.RawMessage) (string, bool) {
+func scalar(raw []byte) (string, bool) {
 	if missing(raw) {
 		return "", false
 	}
 	switch raw[0] {
 	case '"':
-		var s string
-		if json.Unmarshal(raw, &s) != nil || s == "" {
-			return "", false
-		}
-		return s, true
+		s, err := text(raw)
+		return s, err == nil && s != ""
 	case '{', '[':
 		return "", false
 	}
@@ -182,8 +231,8 @@ func scalar(raw json.RawMessage) (string, bool) {
 // chatRecord reads one conversation of messages. keys are the names that the list of messages may have.
 func chatRecord(data []byte, fallbackID string, keys ...string) (schemas.Conversation, *problem) {
 	var c schemas.Conversation
-	var rec map[string]json.RawMessage
-	if err := json.Unmarshal(data, &rec); err != nil {
+	rec, err := members(data)
+	if err != nil {
 		return c, badRecord("%v", err)
 	}
 	var raw json.RawMessage
@@ -195,12 +244,8 @@ func chatRecord(data []byte, fallbackID string, keys ...string) (schemas.Convers
 	if missing(raw) {
 		return c, badRecord("it has no %s", strings.Join(keys, " or "))
 	}
-	var list []chatMessage
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return c, badRecord("%v", err)
-	}
 	var p *problem
-	if c.Messages, p = messages(list); p != nil {
+	if c.Messages, p = parseMessages(raw); p != nil {
 		return c, p
 	}
 	c.ConversationID = fallbackID

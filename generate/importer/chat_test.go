@@ -276,3 +276,30 @@ func TestParquet(t *testing.T) {
 		t.Errorf("%d rows, %+v", len(rows), r)
 	}
 }
+
+// TestShareGPTRepeated holds the same conversations several times, as a file made large by repeating does.
+func TestShareGPTRepeated(t *testing.T) {
+	one := `{"id":"a_1","conversations":[{"from":"human","value":"2"},{"from":"gpt","value":"y"}]},
+{"id":"a_0","conversations":[{"from":"human","value":"1"},{"from":"gpt","value":"x"}]},
+{"id":"b","conversations":[{"from":"human","value":"b"},{"from":"gpt","value":"B"}]}`
+	rows, r := read(t, write(t, "s.json", "["+one+",\n"+one+",\n"+one+"]"), Options{})
+	var got []string
+	for _, c := range rows {
+		got = append(got, c.ConversationID+" "+outline(c))
+	}
+	want := "a u:1|a:x|u:2|a:y, b u:b|a:B, a#2 u:1|a:x|u:2|a:y, b#2 u:b|a:B, a#3 u:1|a:x|u:2|a:y, b#3 u:b|a:B"
+	if strings.Join(got, ", ") != want || r.Kept != 9 {
+		t.Errorf("got %s, %+v", strings.Join(got, ", "), r)
+	}
+}
+
+func TestUniqueIdentifiers(t *testing.T) {
+	var s idSet
+	var got []string
+	for _, id := range []string{"a", "a#2", "a", "a", "b", "a", "a#5", "b", "b#2", "b#2"} {
+		got = append(got, s.unique(id))
+	}
+	if strings.Join(got, " ") != "a a#2 a#3 a#4 b a#5 a#5#2 b#2 b#2#2 b#2#3" {
+		t.Errorf("got %v", got)
+	}
+}

@@ -24,6 +24,7 @@ type qwenLine struct {
 // chat is what the first pass keeps of a line.
 type chat struct {
 	place
+	line       int64
 	id, parent int64
 	at         float64
 	next       int32 // the chat that goes on from this one, by its place in the list; -1 for none
@@ -58,7 +59,7 @@ func newQwen(im *Importer) (reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("import: %s: %w", im.source.name, err)
 		}
-		c := chat{place: place{off: rec.off, line: rec.line, number: rec.number, size: len(rec.data)}, next: -1}
+		c := chat{place: placeOf(rec), line: rec.line, next: -1}
 		if rec.bad != "" {
 			c.size = 0
 			q.queue = append(q.queue, q.bad(&c, badRecord("%s", rec.bad)))
@@ -99,7 +100,7 @@ func newQwen(im *Importer) (reader, error) {
 }
 
 func (q *qwen) bad(c *chat, p *problem) Item {
-	return Item{where: Where{File: q.im.source.name, Line: c.line, Record: c.number}, records: 1, problem: p}
+	return Item{where: Where{File: q.im.source.name, Line: c.line, Record: int64(c.number)}, records: 1, problem: p}
 }
 
 func (q *qwen) next() (Item, error) {

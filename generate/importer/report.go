@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // maxProblems bounds the list of bad records in a report; the counts go on.
@@ -108,54 +110,44 @@ func (r *Report) clone() Report {
 	return c
 }
 
-// idSet makes identifiers unique. It keeps 8 bytes for each instead of the identifier, in a table with
-// linear probing that takes a third of the memory of a map; two different identifiers with the same hash
-// would only be renamed.
+// idSet makes identifiers unique. It keeps a hash of 8 bytes for each different one instead of the text
+// itself; two with the same hash would only be renamed.
 type idSet struct {
-	table []uint64 // hashes, 0 where none is; its length is a power of two
-	n     int
+	seen map[uint64]uint32 // how often the identifier came
 }
 
 // idSeed is one for all, so that the same hash is the same identifier within a process; what is written
 // never depends on it but in a collision of 64 bits.
 var idSeed = maphash.MakeSeed()
 
-func (s *idSet) unique(id string) string {
-	try := id
-	for n := 2; ; n++ {
-		if s.add(max(1, maphash.String(idSeed, try))) {
-			return try
-		}
-		try = fmt.Sprintf("%s#%d", id, n)
-	}
-}
-
-// add takes a hash in, and says whether it is new.
-func (s *idSet) add(h uint64) bool {
-	if 4*(s.n+1) > 3*len(s.table) {
-		old := s.table
-		s.table = make([]uint64, max(1024, 2*len(old)))
-		for _, h := range old {
-			if h != 0 {
-				*s.place(h) = h
-			}
-		}
-	}
-	at := s.place(h)
-	if *at == h {
+// given says whether an identifier may have been made up for an earlier record.
+func (s *idSet) given(id string) bool {
+	i := strings.LastIndexByte(id, '#')
+	if i < 0 {
 		return false
 	}
-	*at = h
-	s.n++
-	return true
+	n, err := strconv.ParseUint(id[i+1:], 10, 32)
+	return err == nil && n >= 2 && uint64(s.seen[maphash.String(idSeed, id[:i])]) >= n
 }
 
-// place gives where a hash is, or where it belongs.
-func (s *idSet) place(h uint64) *uint64 {
-	mask := uint64(len(s.table) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
-		if s.table[i] == 0 || s.table[i] == h {
-			return &s.table[i]
+// unique gives the identifier as it is the first time, and later with "#" and how often it came. Should
+// the source itself have such an identifier, the count goes on until it has none.
+func (s *idSet) unique(id string) string {
+	if s.seen == nil {
+		s.seen = map[uint64]uint32{}
+	}
+	h := maphash.String(idSeed, id)
+	if s.seen[h]++; s.seen[h] == 1 {
+		if !s.given(id) {
+			return id
 		}
+		s.seen[h]++
+	}
+	for {
+		try := fmt.Sprintf("%s#%d", id, s.seen[h])
+		if _, taken := s.seen[maphash.String(idSeed, try)]; !taken {
+			return try
+		}
+		s.seen[h]++
 	}
 }
