@@ -8,7 +8,7 @@ RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
 LDFLAGS := -s -w
 
 .DEFAULT_GOAL := build
-.PHONY: help build demo test lint fmt bench bench-client bench-load bench-generate bench-analyze soak integration install clean
+.PHONY: build help demo test lint fmt bench bench-load bench-client bench-generate bench-analyze soak integration install clean
 
 help:            ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,3 +36,7 @@ install:         ## install parley and llmsim with go install
 
 clean:           ## remove what make made
 	rm -rf $(BIN) $(DEMO)
+
+integration:     ## replay against a real inference server; LLAMA=DIR has llama-server and tiny.gguf
+	@test -n "$(LLAMA)" || { echo "usage: make integration LLAMA=DIR (a folder with llama-server and tiny.gguf)"; exit 2; }
+	LLAMA=$(abspath $(LLAMA)) $(GO) test -tags integration -count=1 -timeout 15m -run TestRealServer -v ./cmd/parley

@@ -9,6 +9,7 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/render"
+	"parley/analyze/report"
 	"parley/schemas"
 )
 
@@ -136,7 +137,29 @@ func (c *analyzeCommand) print(ctx context.Context, p *program, ui *ui, runs *an
 		defer f.drop()
 	}
 	err := render.Write(out, render.Format(c.Format), result, render.Options{Color: c.Output == "" && isTerminal(p.stdout) && ui.terminal})
-	return errors.Join(err, closeOut())
+	if err := errors.Join(err, closeOut()); err != nil {
+		return err
+	}
+	if c.HTML == "" {
+		return nil
+	}
+	plots, err := analyze.BuildPlots(ctx, runs, result, o, analyze.PlotOptions{})
+	if err != nil {
+		return err
+	}
+	f, err := createText(c.HTML, c.Force)
+	if err != nil {
+		return err
+	}
+	defer f.drop()
+	if err := report.Write(f, result, plots); err != nil {
+		return fmt.Errorf("write %s: %w", c.HTML, err)
+	}
+	if err := f.finish(); err != nil {
+		return err
+	}
+	ui.note("the report is %s", c.HTML)
+	return nil
 }
 
 func printSchema(w io.Writer, format string) error {

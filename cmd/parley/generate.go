@@ -50,7 +50,17 @@ Formats that are told by their content: ShareGPT, OpenAI messages (JSON or JSONL
 Face chat Parquet, Mooncake, Qwen-Bailian, coding-agent traces, AIPerf, Azure, BurstGPT, MT-Bench.`
 }
 
-func (c *generateCommand) describe(context.Context, *program) error { return errors.New("soon") }
+// describe prints what a dataset holds.
+func (c *generateCommand) describe(ctx context.Context, p *program) error {
+	d, err := generate.Describe(ctx, c.Describe, generate.Options{Tokenizer: c.Tokenizer, Format: c.Format, Workers: c.Workers})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return d.WriteJSON(p.stdout)
+	}
+	return d.WriteText(p.stdout)
+}
 
 func (c *generateCommand) run(ctx context.Context, p *program, ui *ui) error {
 	if c.Describe != "" {

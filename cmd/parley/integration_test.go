@@ -134,7 +134,7 @@ func TestRealServer(t *testing.T) {
 	if err := os.WriteFile(config, []byte(integrationConfig), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	data := filepath.Join(dir, "chat.parquet")
+	data := filepath.Join(dir, "dataset.parquet")
 	parley(t, 0, "generate", "-o", data, "--config", config, "--seed", "3")
 
 	for _, c := range []struct {

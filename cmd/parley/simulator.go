@@ -28,6 +28,7 @@ func startSimulator(ctx context.Context, url string) (*simserver.Process, error)
 	}
 	_, query, _ := strings.Cut(url, "?")
 	cmd := exec.Command(self)
+	cmd.Args[0] = os.Args[0]
 	// Only what it needs: a key in the environment is none of its business.
 	for _, name := range []string{"PATH", "HOME", "TMPDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
