@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
