@@ -43,7 +43,7 @@ type Difference struct {
 	RatioLow   Num    `json:"ratio_low"`
 	RatioHigh  Num    `json:"ratio_high"`
 	P          Num    `json:"p"`       // two-sided, of no difference
-	Changed    bool   `json:"changed"` // beyond chance, after Holm's correction over the rows of the table
+	Changed    bool   `json:"changed"` // beyond chance: at 1 %, after Holm's correction over the rows of the table
 	Worse      bool   `json:"worse"`   // the change is for the worse
 	HighIsGood bool   `json:"high_is_good"`
 }

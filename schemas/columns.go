@@ -120,6 +120,9 @@ func ReadColumns(ctx context.Context, f *File[Request], c *Table, names ...strin
 	if err != nil {
 		return err
 	}
+	if err := f.Verify(fileColumns(names)...); err != nil {
+		return err
+	}
 	rows := int(f.NumRows())
 	var (
 		work = make(chan *Vector)
@@ -149,6 +152,18 @@ func ReadColumns(ctx context.Context, f *File[Request], c *Table, names ...strin
 	wg.Wait()
 	c.Rows += rows
 	return errors.Join(errs...)
+}
+
+// fileColumns gives the columns of the file that the named ones come from.
+func fileColumns(names []string) []string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = name
+		if strings.HasPrefix(name, "tag.") {
+			out[i] = "tags"
+		}
+	}
+	return out
 }
 
 // appendColumn reads one column of all row groups.

@@ -40,6 +40,9 @@ func ListWorkers() int { return runtime.GOMAXPROCS(0) }
 // goroutines: calls with the same worker number, which is below ListWorkers, do not overlap. The memory
 // it needs does not grow with the file.
 func ReadLists(ctx context.Context, f *File[Request], each func(worker int, l *Lists) error) error {
+	if err := f.Verify("chunk_ns", "chunk_tokens"); err != nil {
+		return err
+	}
 	groups := f.pq.RowGroups()
 	type job struct{ group, first int }
 	jobs := make([]job, len(groups))

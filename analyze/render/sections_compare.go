@@ -43,7 +43,7 @@ func comparisonSections(c *analyze.Comparison) []section {
 		}
 		s.rows = append(s.rows, []string{d.Title, base, cand, change(d.Ratio), between, mark})
 	}
-	s.after = append(s.after, "Worse and better: beyond chance after Holm's correction over the table; rows without an interval are not tested")
+	s.after = append(s.after, "Worse and better: beyond chance (1 %, after Holm's correction over the table); rows without an interval are not tested")
 	for _, w := range c.Warnings {
 		s.after = append(s.after, clean(w.Text))
 	}
