@@ -286,7 +286,7 @@ func (r *run) warn(kind, format string, args ...any) {
 
 // unfinished says whether the run has no end of its own.
 func (r *run) unfinished() bool {
-	return slices.ContainsFunc(r.parts, func(p *part) bool { return p.file == nil || p.meta.Ended == "" })
+	return slices.ContainsFunc(r.parts, func(p *part) bool { return p.meta.Ended == "" })
 }
 
 // label gives every run a name: its own label, else its file's name. Runs of one configuration may
