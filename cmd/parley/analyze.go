@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -136,10 +137,54 @@ func (c *analyzeCommand) print(ctx context.Context, p *program, ui *ui, runs *an
 		out, closeOut = f, f.finish
 		defer f.drop()
 	}
-	err := render.Write(out, render.Format(c.Format), result, render.Options{Color: c.Output == "" && isTerminal(p.stdout) && ui.terminal})
+	var err error
+	if c.Format == "vllm-json" {
+		err = printVLLM(ctx, out, runs, result, o)
+	} else {
+		err = render.Write(out, render.Format(c.Format), result, render.Options{Color: c.Output == "" && isTerminal(p.stdout) && ui.terminal})
+	}
 	if err := errors.Join(err, closeOut()); err != nil {
 		return err
 	}
+	return errors.Join(c.writeArrow(ctx, ui, runs), c.writeReport(ctx, ui, runs, result, o))
+}
+
+// printVLLM prints the layout that vllm bench serve saves: one object, or a line for each of several runs.
+func printVLLM(ctx context.Context, w io.Writer, runs *analyze.Runs, result *analyze.Result, o analyze.Options) error {
+	list, err := analyze.VLLMResults(ctx, runs, result, o)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(w)
+	for _, v := range list {
+		if err := e.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *analyzeCommand) writeArrow(ctx context.Context, ui *ui, runs *analyze.Runs) error {
+	if c.Arrow == "" {
+		return nil
+	}
+	f, err := createText(c.Arrow, c.Force)
+	if err != nil {
+		return err
+	}
+	defer f.drop()
+	rows, err := analyze.WriteArrow(ctx, f, runs)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", c.Arrow, err)
+	}
+	if err := f.finish(); err != nil {
+		return err
+	}
+	ui.note("%s rows are in %s", thousands(rows), c.Arrow)
+	return nil
+}
+
+func (c *analyzeCommand) writeReport(ctx context.Context, ui *ui, runs *analyze.Runs, result *analyze.Result, o analyze.Options) error {
 	if c.HTML == "" {
 		return nil
 	}

@@ -23,6 +23,9 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 	if c.Output == "-" {
 		return usageError(errors.New("--output -: results are a Parquet file and its journal: name the file"))
 	}
+	if c.DryRun {
+		return c.plan(p, cfg)
+	}
 	if err := checkReplayOutput(c); err != nil {
 		return usageError(err)
 	}
@@ -42,6 +45,30 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 		return err
 	}
 	return c.settle(ctx, p, ui, outcome, err)
+}
+
+// plan prints the schedule's shape and what it would ask for.
+func (c *replayCommand) plan(p *program, cfg replay.Config) error {
+	// Nothing is sent and nothing written: neither need be given.
+	if cfg.Output == "" {
+		cfg.Output = "-"
+	}
+	if len(cfg.URLs) == 0 {
+		cfg.URLs = []string{"http://127.0.0.1"}
+	}
+	for i, url := range cfg.URLs {
+		if isSimulated(url) {
+			cfg.URLs[i] = "http://127.0.0.1"
+		}
+	}
+	if err := cfg.Validate(); err != nil {
+		return usageError(err)
+	}
+	shape, err := replay.Plan(cfg)
+	if err != nil {
+		return err
+	}
+	return printShape(p.stdout, shape)
 }
 
 // checkReplayOutput finds out before the load whether its results will have a place.
