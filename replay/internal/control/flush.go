@@ -104,13 +104,13 @@ func Flush(ctx context.Context, do Do, kind Server, salt string, p api.Params, s
 		return nil, errors.New("looking at the cache: " + reason(row))
 	}
 	var problem error
-	for range 3 { // the first cannot hit; the third is for a server of two replicas
+	for n := range 3 { // the first can hit by its template only; the third is for a server of two replicas
 		c, err := cached()
 		if err != nil {
 			problem = err
 			break
 		}
-		if f.Before = c; c != nil && *c > 0 {
+		if f.Before = c; n > 0 && c != nil && *c > 0 {
 			break
 		}
 	}
