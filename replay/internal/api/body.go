@@ -70,11 +70,14 @@ func (h *History) Body(p *Params) ([][]byte, error) {
 	if output > 0 {
 		*knobs = set(*knobs, limit, strconv.AppendInt(nil, output, 10))
 	}
-	if p.IgnoreEOS {
+	if p.IgnoreEOS && output > 0 { // without a limit the answer would fill the context
 		*knobs = set(*knobs, "ignore_eos", []byte("true"))
 	}
-	if p.MinTokens > 0 {
-		*knobs = set(*knobs, "min_tokens", strconv.AppendInt(nil, p.MinTokens, 10))
+	if least := p.MinTokens; least > 0 {
+		if output > 0 {
+			least = min(least, output) // more is refused
+		}
+		*knobs = set(*knobs, "min_tokens", strconv.AppendInt(nil, least, 10))
 	}
 	if p.Seed != nil {
 		*knobs = set(*knobs, "seed", strconv.AppendInt(nil, *p.Seed, 10))

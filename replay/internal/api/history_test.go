@@ -139,6 +139,8 @@ func TestParams(t *testing.T) {
 		{"anthropic wants a limit", Anthropic, "", Params{}, `{"stream":false,"max_tokens":4096}`},
 		{"anthropic with the source's limit", Anthropic, `{"max_tokens":9}`, Params{}, `{"stream":false,"max_tokens":9}`},
 		{"exact length", Chat, "", Params{OutputTokens: 64, IgnoreEOS: true, MinTokens: 64}, `{"stream":false,"max_tokens":64,"ignore_eos":true,"min_tokens":64}`},
+		{"least above most", Chat, "", Params{OutputTokens: 8, MinTokens: 64}, `{"stream":false,"max_tokens":8,"min_tokens":8}`},
+		{"no end and no limit", Chat, "", Params{IgnoreEOS: true}, `{"stream":false}`},
 		{"ollama options", Ollama, source, Params{OutputTokens: 8, Seed: ptr(int64(-1)), Extra: []json.RawMessage{[]byte(`{"options":{"top_k":9},"think":false}`)}},
 			`{"model":"theirs","temperature":1,"stream":false,"top_p":0.9,"think":false,"options":{"top_k":9,"num_predict":8,"seed":-1}}`},
 		{"responses", Responses, "", Params{OutputTokens: 8}, `{"stream":false,"max_output_tokens":8}`},

@@ -15,8 +15,8 @@ type Params struct {
 
 	OutputTokens int64  // the limit of output tokens; 0 sets none
 	TokenLimit   string // the limit's name; "" means the API's usual one
-	IgnoreEOS    bool   // ask for exactly OutputTokens, where the server can
-	MinTokens    int64  // 0 sets none
+	IgnoreEOS    bool   // ask for exactly OutputTokens, where the server can; nothing without a limit
+	MinTokens    int64  // 0 sets none; sent as no more than OutputTokens
 	Seed         *int64
 	Temperature  *float64
 
