@@ -37,11 +37,11 @@ func comparisonSections(c *analyze.Comparison) []section {
 		if d.RatioLow.Known() {
 			between = change(d.RatioLow) + " to " + change(d.RatioHigh)
 		}
-		base, cand := number(d.Baseline), number(d.Candidate)
-		if d.Unit == "share" {
-			base, cand = percent(d.Baseline), percent(d.Candidate)
+		base, cand, moved := number(d.Baseline), number(d.Candidate), change(d.Ratio)
+		if d.Unit == "share" { // a change in percent of a percentage misleads
+			base, cand, moved = percent(d.Baseline), percent(d.Candidate), fmt.Sprintf("%+.2f points", float64(d.Diff)*100)
 		}
-		s.rows = append(s.rows, []string{d.Title, base, cand, change(d.Ratio), between, mark})
+		s.rows = append(s.rows, []string{d.Title, base, cand, moved, between, mark})
 	}
 	s.after = append(s.after, "Worse and better: beyond chance (1 %, after Holm's correction over the table); rows without an interval are not tested")
 	for _, w := range c.Warnings {

@@ -1,0 +1,226 @@
+package render
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"parley/analyze"
+	"parley/analyze/internal/synth"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// result analyzes two runs of one dataset, the second slower, with everything that can be printed.
+func result(t *testing.T, runs int) *analyze.Result {
+	t.Helper()
+	dir := t.TempDir()
+	s := synth.Spec{Seed: 3, Conversations: 160, Turns: 6, Slots: 16, TTFT: 60, Gap: 8, Spread: 0.4, Shared: 0.3, Chunks: 20,
+		PerChunk: true, Cached: true, Failures: 0.05, Warmup: 60, Shed: 0.02, StopS: 12}
+	write := func(name string, s synth.Spec) string {
+		path := filepath.Join(dir, name)
+		if _, err := synth.Write(path, s); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	load := func(paths ...string) *analyze.Runs {
+		r, err := analyze.Load(t.Context(), paths)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		return r
+	}
+	slow := s
+	slow.Noise, slow.Slower, slow.Slots = 9, 1.3, 8
+	o := analyze.Options{By: []analyze.GroupSpec{{Column: "turn"}}, Objectives: []analyze.Objective{{Figure: "ttft", Limit: 80}, {Figure: "tpot", Limit: 9}}, GPUs: 2}
+	a := write("before.parquet", s)
+	b := write("after.parquet", slow)
+	var inputs *analyze.Runs
+	if runs > 1 {
+		inputs = load(a, b)
+	} else {
+		inputs = load(b)
+		o.Baseline = load(a)
+		for _, text := range []string{"ttft.p50 < +5%", "error_rate < 20%"} {
+			g, err := analyze.ParseGate(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Gates = append(o.Gates, g)
+		}
+	}
+	res, err := analyze.Analyze(t.Context(), inputs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; look at it, and write it anew with -update\n%s", path, firstDifference(got, want))
+	}
+}
+
+func firstDifference(got, want []byte) string {
+	g, w := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return "line " + strconv.Itoa(i+1) + "\ngot  " + g[i] + "\nwant " + w[i]
+		}
+	}
+	return "one is longer"
+}
+
+func TestGolden(t *testing.T) {
+	for name, res := range map[string]*analyze.Result{"compared": result(t, 1), "two": result(t, 2)} {
+		for _, format := range []Format{Table, Markdown} {
+			var b bytes.Buffer
+			if err := Write(&b, format, res, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+"."+string(format), b.Bytes())
+		}
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	if err := Write(&bytes.Buffer{}, "xml", &analyze.Result{}, Options{}); err == nil || !strings.Contains(err.Error(), "xml") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// JSON reads back as the same result.
+func TestJSONRoundTrip(t *testing.T) {
+	res := result(t, 1)
+	var first, second bytes.Buffer
+	if err := Write(&first, JSON, res, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var again analyze.Result
+	if err := json.Unmarshal(first.Bytes(), &again); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(&second, JSON, &again, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error(firstDifference(second.Bytes(), first.Bytes()))
+	}
+}
+
+// The CSV has the exact numbers of the result.
+func TestCSVIsExact(t *testing.T) {
+	res := result(t, 1)
+	var b bytes.Buffer
+	if err := Write(&b, CSV, res, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := res.Runs[0].Total.Figure("ttft").Percentile(50)
+	found := false
+	for _, l := range lines {
+		if l[2] == "window" && l[4] == "ttft" && l[5] == "p50" {
+			v, err := strconv.ParseFloat(l[6], 64)
+			found = err == nil && v == float64(want.Value)
+		}
+	}
+	if !found {
+		t.Error("the CSV does not have the median TTFT of the result")
+	}
+}
+
+// hostile has what a terminal, a Markdown page or a spreadsheet would obey.
+const hostile = "evil\x1b[2J\x1b]0;title\x07\r\n|`<script>alert(1)</script>[a](http://x) @team \u202egpj.exe\u0085\xff会話"
+
+func TestStringsFromFilesAreHarmless(t *testing.T) {
+	res := result(t, 1)
+	r := &res.Runs[0]
+	r.Label, r.Targets[0].Model, r.Dataset.File, r.Ended = hostile, hostile, hostile, hostile
+	r.Total.Counts.ErrorKinds = map[string]int64{hostile: 1}
+	r.Groups[0].Keys[0].Value, r.Groups[0].Keys[0].Column = hostile, hostile
+	r.Warnings = append(r.Warnings, analyze.Warning{Kind: hostile, Text: hostile})
+	r.Verdict.Reasons[0].Text = hostile
+	res.Warnings = append(res.Warnings, analyze.Warning{Kind: hostile, Text: hostile})
+	res.Heading = append(res.Heading, hostile)
+	res.Comparison.Baseline, res.Comparison.Candidate = hostile, hostile
+	res.Comparison.Config = []analyze.ConfigChange{{Setting: hostile, Baseline: hostile, Candidate: hostile}}
+	res.Gates[0].Text = hostile
+	res.Sweep.Rows[0].Label = hostile
+	for _, format := range []Format{Table, Markdown, CSV} {
+		var b bytes.Buffer
+		if err := Write(&b, format, res, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if i := strings.IndexFunc(b.String(), func(r rune) bool {
+			return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+		}); i >= 0 {
+			t.Errorf("%s has a control character at byte %d: %q", format, i, b.String()[max(0, i-20):i+20])
+		}
+		if format == Markdown && (strings.Contains(b.String(), "<script") || strings.Contains(b.String(), "[a](") || strings.Contains(b.String(), "@team")) {
+			t.Errorf("Markdown has live markup")
+		}
+	}
+}
+
+// Columns line up when a label is wide.
+func TestWideCharactersLineUp(t *testing.T) {
+	s := section{title: "t", left: 1, header: []string{"group", "n"}, rows: [][]string{{"会話の長い名前", "1"}, {"short", "22"}, {"é", "333"}}}
+	lines := strings.Split(pretty(&s).Render(), "\n")
+	for _, l := range lines[2:] {
+		if got, want := text.StringWidthWithoutEscSequences(l), text.StringWidthWithoutEscSequences(lines[2]); got != want {
+			t.Errorf("line %q is %d columns wide, want %d", l, got, want)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.000012345: "1.23e-05", 0.0123: "0.012", 1.23456: "1.235", 12.3456: "12.35", 123.456: "123.5", 1234.5: "1,234", 1234567.8: "1,234,568", -1234.6: "-1,235",
+	} {
+		if got := number(analyze.Num(v)); got != want {
+			t.Errorf("number(%v) = %s, want %s", v, got, want)
+		}
+	}
+	if got := number(analyze.Missing); got != none {
+		t.Errorf("a missing number prints as %q", got)
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	f.Add(hostile)
+	f.Fuzz(func(t *testing.T, s string) {
+		got := clean(s)
+		if strings.IndexFunc(got, unsafeRune) >= 0 || strings.ToValidUTF8(got, "") != got {
+			t.Errorf("clean(%q) = %q", s, got)
+		}
+		if clean(got) != got {
+			t.Errorf("clean is not idempotent on %q", s)
+		}
+	})
+}
