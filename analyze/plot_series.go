@@ -159,7 +159,7 @@ func readTelemetry(ctx context.Context, r *run, budget int) ([]TelemetrySeries, 
 // servers' go by the normalised names of scraping, which have no such ending.
 func counter(name string) bool {
 	switch name {
-	case "prefix_cache_hits", "prefix_cache_queries", "preemptions", "generation_tokens":
+	case "prefix_cache_hits", "prefix_cache_queries", "preemptions", "generation_tokens", "prompt_tokens", "prompt_tokens_evaluated":
 		return true
 	}
 	return strings.HasSuffix(name, "_total")

@@ -2,8 +2,8 @@
 
 usage: run.py [OUTPUT_DIR]
 
-The files to read are named as in the notebooks (PARLEY_RUN, PARLEY_OTHER, PARLEY_SWEEP; what make demo makes
-if unset). Executed copies go to OUTPUT_DIR, if given; the notebooks themselves are committed without outputs,
+The files to read are named as in the notebooks: PARLEY_RUN, PARLEY_OTHER and PARLEY_SWEEP, or, if unset, what
+make demo and sweep.sh make. Executed copies go to OUTPUT_DIR, if given; the notebooks themselves are committed without outputs,
 and this checks that too. Needs the packages of .ci/requirements.txt.
 """
 import glob
@@ -30,6 +30,7 @@ def execute(name, output):
     client = NotebookClient(
         notebook,
         timeout=300,
+        startup_timeout=300,
         kernel_name="python3",
         resources={"metadata": {"path": str(here)}},
         config=Config({"KernelManager": {"transport": "ipc"}}),  # sockets of the file system, not of the network
@@ -49,10 +50,10 @@ def same(a, b):
 
 
 def check_files():
-    for variable, default in (("PARLEY_RUN", "run.parquet"), ("PARLEY_OTHER", "slower.parquet"), ("PARLEY_SWEEP", "sweep/*.parquet")):
+    for variable, default in (("PARLEY_RUN", "run.parquet"), ("PARLEY_OTHER", "nocache.parquet"), ("PARLEY_SWEEP", "sweep/*.parquet")):
         pattern = os.environ.get(variable, f"../../demo/{default}")
         if not glob.glob(str(here / pattern)):
-            sys.exit(f"notebooks: no file {pattern}: run make demo first, or set {variable}")
+            sys.exit(f"notebooks: no file {pattern}: run make demo and analyze/notebooks/sweep.sh first, or set {variable}")
 
 
 def main():

@@ -44,7 +44,7 @@ func number(v float64) string {
 	case size >= 0.001:
 		return fixed(v, 5)
 	}
-	return strings.Replace(strconv.FormatFloat(v, 'e', 2, 64), "-", "\u2212", 1)
+	return strings.ReplaceAll(strconv.FormatFloat(v, 'e', 2, 64), "-", "\u2212")
 }
 
 // fixed prints v with the given digits after the point.

@@ -85,11 +85,11 @@ func newPage(r *analyze.Result) *page {
 		p.Runs = append(p.Runs, facts(r, run))
 	}
 	for _, w := range r.Warnings {
-		p.Warnings = append(p.Warnings, w.Text)
+		p.Warnings = append(p.Warnings, sentence(w.Text))
 	}
 	for i := range r.Runs {
 		for _, w := range r.Runs[i].Warnings {
-			p.Warnings = append(p.Warnings, prefixed(r, &r.Runs[i], w.Text))
+			p.Warnings = append(p.Warnings, prefixed(r, &r.Runs[i], sentence(w.Text)))
 		}
 	}
 	p.Fold = len(r.Runs) > 3
@@ -221,7 +221,7 @@ func newVerdict(r *analyze.Result, run *analyze.RunResult) verdict {
 }
 
 func newReason(x schemas.Reason) reason {
-	return reason{Word: string(x.Grade), Class: gradeClass(x.Grade), Text: x.Text, Advice: x.Advice}
+	return reason{Word: string(x.Grade), Class: gradeClass(x.Grade), Text: sentence(x.Text), Advice: sentence(x.Advice)}
 }
 
 // tiles are the few figures on top of a report of one run.
@@ -293,7 +293,7 @@ func changes(c *analyze.Comparison) string {
 	default:
 		text = "No difference beyond chance."
 	}
-	return text + " " + c.Why
+	return text + " " + sentence(c.Why)
 }
 
 func facts(r *analyze.Result, run *analyze.RunResult) runFacts {
@@ -337,7 +337,7 @@ func facts(r *analyze.Result, run *analyze.RunResult) runFacts {
 	if known(run.Window.From, run.Window.To) {
 		add(&window, "From, to", number(float64(run.Window.From))+" s, "+number(float64(run.Window.To))+" s")
 	}
-	add(&window, "How", run.Window.How)
+	add(&window, "How", sentence(run.Window.How))
 	add(&window, "Latencies from", string(r.From))
 
 	out.Cards = append(out.Cards, factCard{"Run", identity}, factCard{"Dataset", dataset}, factCard{"Window", window},

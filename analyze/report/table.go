@@ -142,6 +142,9 @@ func interval(low, high analyze.Num, print func(float64) string) string {
 	if !high.Known() {
 		b = "?"
 	}
+	if strings.HasPrefix(b, "\u2212") || strings.HasPrefix(b, "+") {
+		return a + " to " + b // a dash before a sign is hard to read
+	}
 	return a + thin + dash + thin + b
 }
 

@@ -361,7 +361,7 @@ func comparison(c *analyze.Comparison) []table {
 		})
 	}
 	for _, w := range c.Warnings {
-		t.Notes = append(t.Notes, w.Text)
+		t.Notes = append(t.Notes, sentence(w.Text))
 	}
 	out := []table{t}
 	if len(c.Config) > 0 {

@@ -7,18 +7,31 @@ import { type Bar, lanesSpec } from "./lanes";
 import { failColor, type Series, type Spec, tint } from "./plot";
 import { color, seriesColors } from "./theme";
 
+/** What a section says below its heading, if it says more than the page has already. */
+export interface Section {
+  specs: Spec[];
+  note?: string;
+}
+
 /** The plots of each section of the page, by the section's id. */
-export function sections(plots: Plots, result: Result): Map<string, Spec[]> {
+export function sections(plots: Plots, result: Result): Map<string, Section> {
   const runs = plots.runs;
   const out = new Map<string, Spec[]>();
   out.set("sweep", sweep(result));
   out.set("distributions", distributions(runs));
   out.set("conversation", [...along(runs, "by_turn"), ...along(runs, "by_context"), ...cache(runs)]);
   out.set("time", [...overTime(runs), ...perSecond(runs), ...lanes(runs)]);
-  out.set("telemetry", telemetry(runs));
+  const all = telemetry(runs);
+  const zero = (spec: Spec): boolean => spec.series.every((s) => s.values.every((v) => v === null || v === 0));
+  out.set("telemetry", all.filter((spec) => !zero(spec)));
+  const zeros = all.filter(zero).map((spec) => spec.title);
   // Dimmed plots explain the dimming once per section.
   for (const id of ["time", "telemetry"]) for (const spec of (out.get(id) ?? []).slice(1)) if (spec.shaded) delete spec.keys;
-  return out;
+  const done = new Map<string, Section>();
+  for (const [id, specs] of out) done.set(id, { specs });
+  const last = done.get("telemetry");
+  if (last && zeros.length > 0) last.note = `Always 0, and so without a plot: ${zeros.join("; ")}.`;
+  return done;
 }
 
 interface Track {
@@ -470,11 +483,14 @@ const known: Record<string, Known | null> = {
   prefix_cache_queries: { plot: "Prefix cache of the server", unit: "tokens", label: "looked up" },
   prefix_cache_hits: { plot: "Prefix cache of the server", unit: "tokens", label: "found", dash: true },
   prefix_cache_hit_rate: { plot: "Prefix cache hit rate of the server", unit: "share", label: "hit rate" },
+  prompt_tokens: { plot: "Prompt tokens of the server", unit: "tokens", label: "taken in" },
+  prompt_tokens_evaluated: { plot: "Prompt tokens of the server", unit: "tokens", label: "evaluated", dash: true },
   generation_tokens: { plot: "Generation of the server", unit: "tokens", label: "generated" },
   preemptions: { plot: "Preemptions of the server", unit: "count", label: "preempted" },
   rss_bytes: { plot: "Memory of the client", unit: "bytes", label: "resident" },
   backlog_rows: { plot: "Rows that wait for the journal", unit: "count", label: "rows" },
   cpu_seconds_total: null, // cpu_share
+  goroutines: null, // says nothing that memory does not
   in_flight: null, // In flight
   active_conversations: null,
   turns_started_total: null, // Requests per second
@@ -535,6 +551,14 @@ function telemetry(runs: RunPlots[]): Spec[] {
   });
 }
 
+/** The extent of values, with room at both ends. */
+function padded(x: number[]): [number, number] {
+  const low = x[0] ?? 0;
+  const high = x[x.length - 1] ?? 1;
+  const room = (high - low || high || 1) * 0.08;
+  return [low - room, high + room];
+}
+
 function sweep(result: Result): Spec[] {
   const rows = result.sweep?.rows ?? [];
   const gpus = result.sweep?.gpus ?? 0;
@@ -552,7 +576,7 @@ function sweep(result: Result): Spec[] {
       id: "pareto",
       title: "Throughput against speed for one user",
       help: "Up is more work done, right is faster for each user. The line joins the runs that no other run beats in both.",
-      x: { label: "Per user", unit: "tokens/s", values: x },
+      x: { label: "Per user", unit: "tokens/s", values: x, range: padded(x) },
       y: { label: gpus > 0 ? "Output per GPU" : "Output", unit: "tokens/s" },
       series,
       height: 260,

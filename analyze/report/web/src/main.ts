@@ -23,13 +23,19 @@ function tables(): void {
 function draw(): void {
   const data = embedded<Plots>("parley-plots");
   const result = embedded<Result>("parley-result");
-  for (const [id, specs] of sections(data, result)) {
+  for (const [id, { specs, note }] of sections(data, result)) {
     const section = document.getElementById(id);
     const host = section?.querySelector(".plots");
     if (!section || !host) continue;
     for (const spec of specs) {
       const plot = new Plot(spec);
       host.append(plot.figure);
+    }
+    if (note !== undefined) {
+      const p = document.createElement("p");
+      p.className = "lead after";
+      p.textContent = note;
+      host.after(p);
     }
     if (specs.length > 0) {
       section.hidden = false;

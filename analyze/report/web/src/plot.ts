@@ -645,20 +645,37 @@ function tickLabels(splits: number[], unit: string, spec: Spec | null): string[]
   });
 }
 
+/** Writes text beside points: where there is room, or not at all. */
 function drawNotes(u: uPlot, notes: NonNullable<Spec["notes"]>): void {
   const { ctx, bbox } = u;
+  const px = devicePixelRatio;
+  const height = 13 * px;
+  const gap = 8 * px;
+  const taken: { left: number; top: number; right: number; bottom: number }[] = [];
   ctx.save();
-  ctx.font = `${11 * devicePixelRatio}px ${color("--sans")}`;
+  ctx.font = `${11 * px}px ${color("--sans")}`;
   ctx.fillStyle = color("--muted");
-  ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
+  ctx.textBaseline = "top";
   for (const { x, y, text } of notes) {
     if (x === null || y === null) continue;
-    const left = u.valToPos(x, "x", true);
+    const at = { x: u.valToPos(x, "x", true), y: u.valToPos(y, "y", true) };
     const width = ctx.measureText(text).width;
-    const gap = 9 * devicePixelRatio;
-    const flip = left + gap + width > bbox.left + bbox.width;
-    ctx.textAlign = flip ? "right" : "left";
-    ctx.fillText(text, flip ? left - gap : left + gap, u.valToPos(y, "y", true));
+    const places = [
+      [at.x + gap, at.y - height / 2],
+      [at.x - gap - width, at.y - height / 2],
+      [at.x - width / 2, at.y + gap],
+      [at.x - width / 2, at.y - gap - height],
+    ] as const;
+    for (const [left, top] of places) {
+      const box = { left, top, right: left + width, bottom: top + height };
+      const inside = left >= bbox.left && box.right <= bbox.left + bbox.width && top >= bbox.top && box.bottom <= bbox.top + bbox.height;
+      const free = taken.every((t) => box.right < t.left || box.left > t.right || box.bottom < t.top || box.top > t.bottom);
+      if (!inside || !free) continue;
+      taken.push(box);
+      ctx.fillText(text, left, top);
+      break;
+    }
   }
   ctx.restore();
 }
