@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -82,7 +83,10 @@ func (h *History) Body(p *Params) ([][]byte, error) {
 	if p.Seed != nil {
 		*knobs = set(*knobs, "seed", strconv.AppendInt(nil, *p.Seed, 10))
 	}
-	if p.Temperature != nil {
+	if t := p.Temperature; t != nil {
+		if math.IsNaN(*t) || math.IsInf(*t, 0) {
+			return nil, fmt.Errorf("temperature %v is not a number that JSON can carry", *t)
+		}
 		*knobs = set(*knobs, "temperature", strconv.AppendFloat(nil, *p.Temperature, 'g', -1, 64))
 	}
 	if len(h.tools) > 0 && h.api.Kind != Completions {

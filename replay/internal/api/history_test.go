@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -160,6 +161,7 @@ func TestParamsRefused(t *testing.T) {
 		{Extra: []json.RawMessage{[]byte(`[1]`)}},
 		{Extra: []json.RawMessage{[]byte(`{"a":`)}},
 		{Fields: []Field{{"messages", "x"}}},
+		{Temperature: ptr(math.NaN())},
 	} {
 		if _, err := h.Body(&p); err == nil {
 			t.Errorf("%+v was taken", p)
