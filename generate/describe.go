@@ -265,11 +265,15 @@ func (d *describer) turns(c *schemas.Conversation) {
 		sums[0] += prompt
 		sums[1] += cached
 		if k == len(c.Turns)-1 {
+			answer := int64(0)
 			if t.OutputTokens != nil {
-				prompt += *t.OutputTokens
+				answer = *t.OutputTokens
 			}
-			d.conversation = append(d.conversation, float64(prompt))
+			d.conversation = append(d.conversation, float64(prompt+answer))
 			d.desc.Tokens += prompt
+			if t.MessageIndex < int64(len(c.Messages)) { // the answer is recorded
+				d.desc.Tokens += answer
+			}
 		}
 	}
 	if c.PrefixGroup != nil {

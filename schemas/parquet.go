@@ -121,13 +121,24 @@ func createVersion[T Row](path string, force bool, version string) (*Writer[T], 
 		return nil, fmt.Errorf("create %s: %w", partial, err)
 	}
 	kind := KindOf[T]()
-	out := parquet.NewGenericWriter[T](file,
+	options := []parquet.WriterOption{
+		// Page headers would repeat, uncompressed, the least and the greatest value that the column index has
+		// already (cut to 16 bytes there): with long texts that doubled the file.
+		parquet.DataPageStatistics(false),
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.MaxRowsPerRowGroup(rowGroupRows(kind)),
 		parquet.CreatedBy(createdBy, Version(), ""),
 		parquet.KeyValueMetadata(keyKind, string(kind)),
 		parquet.KeyValueMetadata(keyVersion, version),
-	)
+	}
+	if kind == KindConversations {
+		// Nobody looks for texts between two others, and the footer would carry two whole ones per row group.
+		for _, text := range []string{"content", "content_parts", "tool_calls"} {
+			options = append(options, parquet.SkipPageBounds("messages", "list", "element", text))
+		}
+		options = append(options, parquet.SkipPageBounds("tools"), parquet.SkipPageBounds("body"))
+	}
+	out := parquet.NewGenericWriter[T](file, options...)
 	return &Writer[T]{path: path, partial: partial, force: force, file: file, out: out}, nil
 }
 
