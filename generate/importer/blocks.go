@@ -18,7 +18,7 @@ import (
 // joined message is counted again). So prompts whose first n hashes are equal have equal first n blocks of
 // tokens, and prompts whose hashes differ from some block on differ from that block's first words on.
 type blockText struct {
-	prose *prose.Prose
+	prose func() (*prose.Prose, error) // made when the first text is wanted
 	tok   *tokenizer.Tokenizer
 	seed  uint64
 	cache [cachedBlocks]atomic.Pointer[cachedBlock]
@@ -43,7 +43,11 @@ func (b *blockText) block(k blockKey) (string, error) {
 	if c := slot.Load(); c != nil && c.key == k {
 		return c.text, nil
 	}
-	text, err := b.prose.Block(k.id, k.previous, k.tokens)
+	p, err := b.prose()
+	if err != nil {
+		return "", err
+	}
+	text, err := p.Block(k.id, k.previous, k.tokens)
 	if err == nil {
 		slot.Store(&cachedBlock{k, text})
 	}
@@ -106,7 +110,11 @@ func (b *blockText) text(h *hashes, from, to int) (string, error) {
 
 // unique gives a text of n tokens that no other index has.
 func (b *blockText) unique(index uint64, n int) (string, error) {
-	return b.prose.Unique(dist.Stream(b.seed, "import text", index), b.seed, index, n, true)
+	p, err := b.prose()
+	if err != nil {
+		return "", err
+	}
+	return p.Unique(dist.Stream(b.seed, "import text", index), b.seed, index, n, true)
 }
 
 // mix combines two numbers to one that is as good as random (the finaliser of SplitMix64).

@@ -107,16 +107,16 @@ func formatOf(keys map[string]byte) Format {
 		return Agent
 	case has("chat_id") && has("hash_ids"):
 		return Qwen
-	case has("session_id") && has("turns"):
-		return AIPerf
-	case has("session_id") || has("text_input") || has("delay") && (has("input_length") || has("output_length")):
-		return AIPerfRaw
-	case has("hash_ids") || has("input_length") && has("timestamp"):
-		return Mooncake
 	case has("messages"):
 		return OpenAI
 	case has("conversations"), has("conversation"), has("items"):
 		return ShareGPT
+	case has("session_id") && has("turns"):
+		return AIPerf
+	case has("text_input"), has("input_length") && (has("session_id") || has("delay")):
+		return AIPerfRaw
+	case has("hash_ids") || has("input_length") && has("timestamp"):
+		return Mooncake
 	case has("turns"):
 		return Questions
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sync"
 
 	"parley/generate/prose"
 	"parley/generate/tokenizer"
@@ -152,11 +153,13 @@ func (im *Importer) start() error {
 	im.report = Report{Source: im.source.name, Format: im.format, Skipped: map[string]int64{}, noted: map[string]int64{}}
 	switch im.format {
 	case Mooncake, Qwen, Agent, AIPerfRaw, Azure, BurstGPT:
-		text, err := prose.New(im.opts.Tokenizer)
-		if err != nil {
-			return fmt.Errorf("tokenizer %s: %w", im.opts.Tokenizer.Name(), err)
-		}
-		im.blocks = &blockText{prose: text, tok: im.opts.Tokenizer, seed: im.opts.Seed}
+		im.blocks = &blockText{tok: im.opts.Tokenizer, seed: im.opts.Seed, prose: sync.OnceValues(func() (*prose.Prose, error) {
+			p, err := prose.New(im.opts.Tokenizer)
+			if err != nil {
+				return nil, fmt.Errorf("tokenizer %s: %w", im.opts.Tokenizer.Name(), err)
+			}
+			return p, nil
+		})}
 	}
 	var err error
 	switch im.format {

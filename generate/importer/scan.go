@@ -266,10 +266,25 @@ func (s *scanner) scalar() int {
 	return i
 }
 
+// atLineStart says whether what comes is an opening bracket that begins a line.
+func (s *scanner) atLineStart() bool {
+	if s.lo == s.hi || s.buf[s.lo] != '{' && s.buf[s.lo] != '[' {
+		return false
+	}
+	i := s.lo - 1
+	for i >= 0 && (s.buf[i] == ' ' || s.buf[i] == '\t') {
+		i--
+	}
+	return i >= 0 && s.buf[i] == '\n'
+}
+
 // resync goes to where the next record may begin: after a damaged record of an array to an opening brace
 // that follows a closing one and a comma, after one of lines to a brace at the start of a line.
 func (s *scanner) resync() {
 	if !s.array {
+		if s.atLineStart() {
+			return
+		}
 		for {
 			c, ok := s.byteAt(0)
 			if !ok {
