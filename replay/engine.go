@@ -394,17 +394,18 @@ func (e *engine) supervise(hard context.Context, drain, loaded <-chan struct{}) 
 		return time.After(d)
 	}
 	var duration, deadline, grace <-chan time.Time
-	if e.cfg.Deadline > 0 {
-		deadline = timer(e.cfg.Deadline)
-	}
 	begun := e.begun
 	stopping := e.stopping
 	for {
 		select {
 		case <-begun:
 			begun = nil
-			if e.cfg.Duration > 0 {
-				duration = timer(max(1, time.Duration(e.base-e.clk.Now())+e.cfg.Duration-time.Duration(e.resumed.spent())))
+			until := time.Duration(e.base - e.clk.Now())
+			if d := e.cfg.Duration; d > 0 {
+				duration = timer(max(1, until+d-time.Duration(e.resumed.spent())))
+			}
+			if d := e.cfg.Deadline; d > 0 {
+				deadline = timer(max(1, until+d))
 			}
 		case <-duration:
 			e.stop(endDuration)

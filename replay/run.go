@@ -116,13 +116,21 @@ type run struct {
 	e       *engine
 	monitor *monitor
 	scrapes []*scrape.Scraper
+	drain   chan struct{} // closed: no turn is to start any more
 }
+
+// ErrInterrupted is wrapped by the error of a run that was stopped before its load began. There is no
+// outcome then.
+var ErrInterrupted = errors.New("stopped before the load began")
 
 func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 	if err := r.describe(); err != nil {
 		return nil, err
 	}
 	origin := time.Now()
+	if dir := schemas.JournalPath(r.cfg.Output); !r.cfg.Resume && schemas.IsJournal(dir) {
+		return nil, fmt.Errorf("%s holds the rows of an interrupted run: read it with 'parley analyze %s', continue it with --resume, or remove it", dir, dir)
+	}
 	if r.cfg.Resume {
 		if r.left, err = readResumed(schemas.JournalPath(r.cfg.Output), newTally()); err != nil {
 			return nil, err
@@ -148,7 +156,14 @@ func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 	if err := r.checkLimits(); err != nil {
 		return nil, err
 	}
-	if err := r.scout(ctx); err != nil {
+	ended := make(chan struct{})
+	defer close(ended)
+	preparing, cancel := r.listen(ctx, ended)
+	defer cancel()
+	if err := r.scout(preparing); err != nil {
+		if preparing.Err() != nil {
+			err = fmt.Errorf("%w: %w", ErrInterrupted, err)
+		}
 		return nil, err
 	}
 	r.meta.Targets = publicTargets(r.servers)
@@ -160,7 +175,23 @@ func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.load(ctx)
+	return r.load(ctx, preparing)
+}
+
+// listen passes the wish to drain on to the engine, and gives a context for the preparations, which end
+// with it.
+func (r *run) listen(ctx context.Context, ended <-chan struct{}) (preparing context.Context, cancel func()) {
+	preparing, cancel = context.WithCancel(ctx)
+	r.drain = make(chan struct{})
+	go func() {
+		select {
+		case <-r.hooks.Drain:
+			close(r.drain)
+			cancel()
+		case <-ended:
+		}
+	}()
+	return preparing, cancel
 }
 
 // describe fills in the metadata that is known beforehand.
@@ -281,7 +312,7 @@ func (r *run) warn(text string) {
 }
 
 // load runs the load, and ends the journal.
-func (r *run) load(ctx context.Context) (*Outcome, error) {
+func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
 	e, done := newEngine(context.WithoutCancel(ctx), r.cfg, r.x, r.clk, r.journal)
 	defer done()
 	r.e = e
@@ -299,8 +330,8 @@ func (r *run) load(ctx context.Context) (*Outcome, error) {
 	e.open = func(c *conversation) (session, error) { return e.openLine(r.servers[c.url], c) }
 	var helpers sync.WaitGroup
 	helping, cancel := context.WithCancel(context.Background())
-	e.begin = func(held int) int64 { return r.begin(ctx, helping, &helpers, held) }
-	runErr := e.run(ctx, r.hooks.Drain)
+	e.begin = func(held int) int64 { return r.begin(preparing, helping, &helpers, held) }
+	runErr := e.run(ctx, r.drain)
 	cancel()
 	helpers.Wait() // the scrapes' last round is bounded by their time-out
 	return r.finish(runErr)
@@ -308,9 +339,9 @@ func (r *run) load(ctx context.Context) (*Outcome, error) {
 
 // begin is called when the first conversations are ready. It makes the connections, and settles when the
 // schedule begins.
-func (r *run) begin(ctx, helping context.Context, helpers *sync.WaitGroup, held int) int64 {
+func (r *run) begin(preparing, helping context.Context, helpers *sync.WaitGroup, held int) int64 {
 	e := r.e
-	if err := r.preconnect(ctx); err != nil {
+	if err := r.preconnect(preparing); err != nil {
 		e.stop(endInterrupted)
 	}
 	r.monitor = newMonitor(e)

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"path/filepath"
 	"strings"
@@ -206,5 +207,47 @@ func TestSecrets(t *testing.T) {
 	cfg.Headers = append(cfg.Headers, secrets[1])
 	if err := cfg.Validate(); err == nil || strings.Contains(err.Error(), "471") {
 		t.Errorf("error: %v", err)
+	}
+}
+
+// TestInterruptedBeforeTheLoad stops a run that waits for a server that is not there.
+func TestInterruptedBeforeTheLoad(t *testing.T) {
+	drain := make(chan struct{})
+	cfg := Config{Dataset: writeDataset(t, talks(3, 1, 0)), URLs: []string{"http://127.0.0.1:1"}, Concurrency: 1}
+	out, _, err := replayed(t, cfg, Hooks{Drain: drain, Note: func(text string) {
+		if strings.HasPrefix(text, "waiting") {
+			close(drain)
+		}
+	}})
+	if out != nil || !errors.Is(err, ErrInterrupted) {
+		t.Errorf("outcome %v, error %v", out, err)
+	}
+}
+
+// TestJournalIsKept runs where an interrupted run has left its rows.
+func TestJournalIsKept(t *testing.T) {
+	url, _ := simulate(t, "ttft=1ms&itl=1ms&slots=0")
+	cfg := Config{Dataset: writeDataset(t, talks(3, 1, 0)), URLs: []string{url}, Concurrency: 1, Output: filepath.Join(t.TempDir(), "run.parquet")}
+	j, err := schemas.CreateJournal(cfg.Output, &schemas.RunMeta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.AppendRequests(make([]schemas.Request, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := replayed(t, cfg, Hooks{}); out != nil || err == nil || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("outcome %v, error %v", out, err)
+	}
+	cfg.Resume, cfg.Seed = true, 5
+	if out, _, err := replayed(t, cfg, Hooks{}); out != nil || err == nil || !strings.Contains(err.Error(), "--resume: the interrupted run") {
+		t.Errorf("another run's journal was taken: outcome %v, error %v", out, err)
+	}
+	n := 0
+	state, err := schemas.ReadJournal(schemas.JournalPath(cfg.Output), func(rows []schemas.Request) error { n += len(rows); return nil })
+	if err != nil || n != 7 || state.Finished {
+		t.Errorf("%d rows are left, %+v, %v", n, state, err)
 	}
 }
