@@ -86,8 +86,9 @@ func TestBusyReader(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			client, server := pair(t)
 			reader, writer := test.layer(t, client, server)
-			const chunks, gap, busy = 30, 40 * time.Millisecond, 30 * time.Millisecond
+			const chunks, gap, busy = 30, 2 * time.Millisecond, 30 * time.Millisecond
 			written := make(chan time.Time, chunks)
+			read := make(chan struct{}, 1) // a chunk is written only when the one before has been read
 			failed := make(chan error, 1)
 			go func() {
 				defer close(written)
@@ -97,18 +98,20 @@ func TestBusyReader(t *testing.T) {
 						return
 					}
 				}
-				next := time.Now()
 				for range chunks {
-					time.Sleep(time.Until(next))
-					next = next.Add(gap)
+					time.Sleep(gap)
 					at := time.Now()
 					if _, err := writer.Write([]byte("data: {}\n\n")); err != nil {
 						failed <- err
 						return
 					}
 					written <- at
+					<-read
 				}
 			}()
+			client.SetDeadline(time.Now().Add(time.Minute))
+			server.SetDeadline(time.Now().Add(time.Minute))
+			defer close(read)
 			if hs, ok := reader.(*tls.Conn); ok {
 				if err := hs.Handshake(); err != nil {
 					t.Fatal(err)
@@ -128,6 +131,7 @@ func TestBusyReader(t *testing.T) {
 				}
 				kernelErr = append(kernelErr, time.Unix(0, stamp).Sub(at))
 				userErr = append(userErr, user.Sub(at))
+				read <- struct{}{}
 			}
 			select {
 			case err := <-failed:

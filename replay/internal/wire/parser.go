@@ -100,7 +100,14 @@ func (p *parser) feed(b []byte, r receiver) (used int, err error) {
 		switch p.state {
 		case inHead:
 			b, err = p.feedHead(b, r)
-		case inSize, inTrailer:
+		case inSize:
+			if size, n := plainSize(b); n > 0 && len(p.line) == 0 {
+				p.state, p.left = inChunk, size
+				b = b[n:]
+				break
+			}
+			b, err = p.feedLine(b)
+		case inTrailer:
 			b, err = p.feedLine(b)
 		case inChunk, inFixed:
 			piece := b[:min(int64(len(b)), p.left)]
@@ -114,6 +121,11 @@ func (p *parser) feed(b []byte, r receiver) (used int, err error) {
 			}
 			err = p.body(piece, r)
 		case inChunkEnd:
+			if len(p.line) == 0 && len(b) > 1 && b[0] == '\r' && b[1] == '\n' {
+				p.state = inSize
+				b = b[2:]
+				break
+			}
 			p.line = append(p.line, b[0])
 			b = b[1:]
 			if string(p.line) == "\r\n" {
@@ -357,6 +369,28 @@ func (p *parser) feedLine(b []byte) (rest []byte, err error) {
 	}
 	p.line = p.line[:0]
 	return b, err
+}
+
+// plainSize reads the size line of a chunk that is not the last from the front of b, if it is there in whole
+// and of the usual form: a few digits and nothing else. n is the line's length, 0 if it has to be looked at
+// more closely.
+func plainSize(b []byte) (size int64, n int) {
+	for ; n < len(b) && n < 8; n++ {
+		c := b[n]
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			if size > 0 && n+1 < len(b) && c == '\r' && b[n+1] == '\n' {
+				return size, n + 2
+			}
+			return 0, 0
+		}
+		size = size<<4 | int64(c)
+	}
+	return 0, 0
 }
 
 // chunkSize reads a chunk's size line.
