@@ -1,0 +1,246 @@
+package analyze
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/analyze/internal/synth"
+	"parley/schemas"
+)
+
+func p[T any](v T) *T { return &v }
+
+// turnRow makes a completed turn by its moments in milliseconds: scheduled, ready, start, sent, first
+// token, last token, done.
+func turnRow(conversation string, turn int64, ms ...float64) schemas.Request {
+	at := func(i int) *int64 { return p(int64(ms[i] * 1e6)) }
+	r := schemas.Request{
+		ConversationID: conversation, Turn: turn, Phase: schemas.PhaseMain, Status: string(schemas.StatusOK), Attempts: 1,
+		ScheduledNS: at(0), ReadyNS: at(1), StartNS: at(2), SentNS: at(3), FirstTokenNS: at(4), LastTokenNS: at(5), DoneNS: at(6),
+		TokenSource: p(schemas.TokensFromUsage), PromptTokens: p(int64(100)), CompletionTokens: p(int64(11)),
+	}
+	return r
+}
+
+func mean(t *testing.T, g *Group, name string) float64 {
+	t.Helper()
+	f := g.Figure(name)
+	if f == nil {
+		t.Fatalf("no figure %s", name)
+	}
+	return float64(f.Mean)
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-9*max(1, math.Abs(b)) }
+
+// The figures of one turn, by hand.
+func TestFiguresByHand(t *testing.T) {
+	row := turnRow("a", 0, 100, 110, 113, 118, 218, 318, 320)
+	row.FirstByteNS, row.FirstAnswerNS, row.WroteNS = p(int64(200e6)), p(int64(250e6)), p(int64(119e6))
+	row.ChunkNS, row.ChunkTokens = []int64{218e6, 268e6, 318e6}, []int64{1, 5, 5}
+	row.Derive()
+	for from, want := range map[Moment]map[string]float64{
+		FromSent: {"ttft": 100, "ttft_start": 105, "ttft_scheduled": 118, "ttfb": 82, "ttfa": 132, "e2e": 200, "e2e_scheduled": 218,
+			"tpot": 10, "tpot_request": 10, "normalized_latency": 200.0 / 11, "send_lag": 18, "lag_slot": 10, "lag_scheduler": 3, "lag_connection": 5, "write_time": 1},
+		FromStart:     {"ttft": 105, "ttft_sent": 100, "ttft_scheduled": 118, "ttfb": 87, "ttfa": 137, "e2e": 205, "tpot_request": 10, "normalized_latency": 205.0 / 11},
+		FromScheduled: {"ttft": 118, "ttft_sent": 100, "ttft_start": 105, "ttfb": 100, "ttfa": 150, "e2e": 218},
+	} {
+		o := Options{From: from, Window: WindowSpec{Kind: WindowAll}, Figures: slices.DeleteFunc(FigureNames(), func(n string) bool { return n == figITL || n == figChunkGap })}
+		r := analyzeOne(t, runOfRows(t, []schemas.Request{row}, &schemas.RunMeta{}, o), o)
+		for name, v := range want {
+			if got := mean(t, &r.Total, name); !near(got, v) {
+				t.Errorf("from %s: %s = %v, want %v", from, name, got, v)
+			}
+		}
+	}
+}
+
+func TestLagOfEarlyReadyTurns(t *testing.T) {
+	// Ready before it was scheduled: no wait for a slot, and the client is late from the schedule on.
+	row := turnRow("a", 0, 100, 40, 102, 103, 110, 120, 121)
+	o := Options{Window: WindowSpec{Kind: WindowAll}, Figures: []string{"lag_slot", "lag_scheduler"}}
+	r := analyzeOne(t, runOfRows(t, []schemas.Request{row}, &schemas.RunMeta{}, o), o)
+	if slot, late := mean(t, &r.Total, "lag_slot"), mean(t, &r.Total, "lag_scheduler"); slot != 0 || !near(late, 2) {
+		t.Errorf("slot %v, scheduler %v", slot, late)
+	}
+}
+
+func TestGapsOf(t *testing.T) {
+	ns := []int64{0, 10e6, 30e6, 30e6, 70e6}
+	for _, c := range []struct {
+		name      string
+		tokens    []int64
+		gaps, itl []float64
+	}{
+		{"counts per chunk", []int64{1, 2, 1, 1, 4}, []float64{10, 20, 0, 40}, []float64{5, 5, 20, 0, 10, 10, 10, 10}},
+		{"a chunk without tokens leaves its gap to the next", []int64{1, 0, 2, 1, 1}, []float64{10, 20, 0, 40}, []float64{15, 15, 0, 40}},
+		{"tokens that never come", []int64{1, 1, 1, 1, 0}, []float64{10, 20, 0, 40}, []float64{10, 20, 0}},
+		{"no counts", nil, []float64{10, 20, 0, 40}, []float64{10, 20, 0, 40}},
+		{"counts that do not fit", []int64{1, 2}, []float64{10, 20, 0, 40}, []float64{10, 20, 0, 40}},
+	} {
+		gaps, itl := gapsOf(ns, c.tokens, nil, nil)
+		if !slices.Equal(gaps, c.gaps) || !slices.Equal(itl, c.itl) {
+			t.Errorf("%s: gaps %v, itl %v; want %v, %v", c.name, gaps, itl, c.gaps, c.itl)
+		}
+	}
+}
+
+func TestFluidityByHand(t *testing.T) {
+	w := chunkWorker{chunkFigures: chunkFigures{fluid: make([]fluidCount, 1)}}
+	pass := chunkPass{ttft: 100, tpot: 10}
+	// Due at 100 (came at 80), 110 (came at 105: slack from the first), 120 (came at 150: late), 160 (came at
+	// 158: the lost time is not held against it).
+	w.fluidity([]int64{80e6, 105e6, 150e6, 158e6}, nil, 0, -1, pass)
+	if got := w.fluid[0]; got != (fluidCount{inTime: 3, tokens: 4, turns: 1}) {
+		t.Errorf("%+v", got)
+	}
+	w.fluidity([]int64{80e6, 105e6}, []int64{2, 2}, 0, -1, pass)
+	if got := w.fluid[0]; got != (fluidCount{inTime: 7, tokens: 8, turns: 2, good: 1}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Three turns, of which one fails and one is stopped: counts, rates and failure-aware percentiles by hand.
+func TestCountsAndRatesByHand(t *testing.T) {
+	failed := turnRow("b", 0, 0, 0, 0, 100, 300, 400, 500)
+	failed.Status, failed.ErrorKind, failed.Attempts, failed.StaleReplays = string(schemas.StatusIncomplete), p("cut"), 3, 1
+	stopped := turnRow("c", 0, 0, 0, 0, 600, 700, 800, 1000)
+	stopped.Status = string(schemas.StatusCanceled)
+	shed := schemas.Request{ConversationID: "d", Phase: schemas.PhaseMain, Status: string(schemas.StatusShed), ScheduledNS: p(int64(5e6))}
+	warm := turnRow("e", 0, 0, 0, 0, 0, 1, 2, 3)
+	warm.Phase = schemas.PhaseWarmup
+	rows := []schemas.Request{turnRow("a", 0, 0, 0, 0, 0, 200, 600, 700), failed, stopped, shed, warm}
+	o := Options{Window: WindowSpec{Kind: WindowAll}, Figures: scalarFigures, Percentiles: []float64{50}, Objectives: []Objective{{"ttft", 300}}}
+	r := analyzeOne(t, runOfRows(t, rows, &schemas.RunMeta{}, o), o)
+	c := r.Total.Counts
+	if c.Planned != 4 || c.OK != 1 || c.Failed != 1 || c.Censored != 1 || c.Sent != 3 || c.ByStatus[schemas.StatusShed] != 1 ||
+		c.ErrorRate != 0.5 || c.Conversations != 4 || c.ErrorKinds["cut"] != 1 || c.Retried != 1 {
+		t.Errorf("counts %+v", c)
+	}
+	th := r.Total.Throughput
+	// The run lasts one second. In flight: 0-700, 100-500, 600-1000 ms.
+	if !near(float64(th.Requests), 1) && th.PeakInFlight != 2 || !near(float64(th.MeanInFlight), 1.5) {
+		t.Errorf("throughput %+v", th)
+	}
+	if g := r.Total.Goodput; g.Good != 1 || g.Of != 2 || g.Share != 0.5 {
+		t.Errorf("goodput %+v", g)
+	}
+	if len(r.Phases) != 2 {
+		t.Errorf("%d phases", len(r.Phases))
+	}
+	aware := failureAware([]float64{10, 20, 30}, 2, []float64{50})
+	if aware[0].Carried {
+		t.Errorf("five rows carry a median: %+v", aware)
+	}
+	sorted := make([]float64, 90)
+	for i := range sorted {
+		sorted[i] = float64(i)
+	}
+	for _, c := range []struct {
+		failed   int
+		p        float64
+		value    float64
+		infinite bool
+	}{{0, 90, 80.1, false}, {10, 50, 49.5, false}, {10, 90, 0, true}, {11, 90, 0, true}, {1, 90, 81, false}, {9, 90, 88.2, false}} {
+		got := failureAware(sorted, c.failed, []float64{c.p})[0]
+		if got.Infinite != c.infinite || !c.infinite && !near(float64(got.Value), c.value) {
+			t.Errorf("%d failed, p%v: %+v, want %v infinite %v", c.failed, c.p, got, c.value, c.infinite)
+		}
+	}
+}
+
+func TestConversationTimeByHand(t *testing.T) {
+	first, second := turnRow("a", 0, 100, 100, 100, 100, 150, 200, 250), turnRow("a", 1, 450, 450, 450, 460, 500, 600, 650)
+	second.ThinkTimeMS = p(200.0)
+	broken := turnRow("b", 0, 0, 0, 0, 0, 1, 2, 3)
+	broken.Status = string(schemas.StatusTimeout)
+	o := Options{Window: WindowSpec{Kind: WindowAll}, Figures: []string{figConvTime, figConvBusy}}
+	r := analyzeOne(t, runOfRows(t, []schemas.Request{first, second, broken}, &schemas.RunMeta{}, o), o)
+	if a, b := mean(t, &r.Total, figConvTime), mean(t, &r.Total, figConvBusy); !near(a, 550) || !near(b, 350) {
+		t.Errorf("with think time %v, without %v", a, b)
+	}
+}
+
+// A run that ramps up for 2 s, holds for 10 s and drains for 3 s.
+func TestSteadyWindow(t *testing.T) {
+	var rows []schemas.Request
+	for c := range 20 {
+		start := float64(c) * 100
+		for turn, at := int64(0), start; at < 12_000+float64(c)*150; turn, at = turn+1, at+500 {
+			rows = append(rows, turnRow(string(rune('a'+c)), turn, at, at, at, at, at+100, at+400, at+450))
+		}
+	}
+	o := Options{Figures: scalarFigures}
+	r := analyzeOne(t, runOfRows(t, rows, &schemas.RunMeta{}, o), o)
+	w := r.Window
+	if !w.Steady || w.From < 1.5 || w.From > 2 || w.To < 12 || w.To > 13 {
+		t.Errorf("window %+v", w)
+	}
+	if !strings.Contains(w.How, "conversations active") {
+		t.Errorf("how: %s", w.How)
+	}
+	// One conversation after the other never is at full load together: the level is one, and all of it is steady.
+	rows = nil
+	for c := range 5 {
+		at := float64(c) * 1000
+		rows = append(rows, turnRow(string(rune('a'+c)), 0, at, at, at, at, at+100, at+900, at+950))
+	}
+	if w := analyzeOne(t, runOfRows(t, rows, &schemas.RunMeta{}, o), o).Window; !w.Steady || w.From != 0 {
+		t.Errorf("window %+v", w)
+	}
+	// Nothing ran.
+	none := []schemas.Request{{ConversationID: "a", Phase: schemas.PhaseMain, Status: string(schemas.StatusNotReached)}}
+	res := analyzeOne(t, runOfRows(t, none, &schemas.RunMeta{}, o), o)
+	if res.Window.Steady || res.Verdict.Grade != schemas.Invalid || len(res.Warnings) == 0 {
+		t.Errorf("a run without a turn: %+v, %s", res.Window, res.Verdict.Grade)
+	}
+}
+
+func TestTimeWindow(t *testing.T) {
+	rows := []schemas.Request{
+		turnRow("a", 0, 0, 0, 0, 0, 100, 900, 990),                // before
+		turnRow("b", 0, 900, 900, 900, 900, 1100, 1900, 2000),     // sent before, ends within
+		turnRow("c", 0, 1500, 1500, 1500, 1500, 1700, 1800, 1900), // within
+		turnRow("d", 0, 2900, 2900, 2900, 2900, 3100, 3500, 3600), // sent within, runs on
+		turnRow("e", 0, 3000, 3000, 3000, 3000, 3100, 3500, 3600), // after
+	}
+	w, err := ParseWindow("1s:3s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Figures: scalarFigures, Window: w}
+	r := analyzeOne(t, runOfRows(t, rows, &schemas.RunMeta{}, o), o)
+	c := r.Total.Counts
+	if c.OK != 2 || c.InFlightAtEnd != 1 || !near(float64(r.Total.Throughput.Requests), 1) {
+		t.Errorf("counts %+v, %v requests per second", c, r.Total.Throughput.Requests)
+	}
+}
+
+func TestGroupsOfTwoLevels(t *testing.T) {
+	s := fullSpec()
+	o := Options{Figures: scalarFigures, Window: WindowSpec{Kind: WindowAll}, By: []GroupSpec{{Column: "tag.source"}, {Column: "prompt_tokens", Width: 1000}}}
+	r := analyzeOne(t, memoryRun(t, s, o), o)
+	var planned int64
+	for i, g := range r.Groups {
+		planned += g.Counts.Planned
+		if len(g.Keys) != 2 {
+			t.Fatalf("keys %+v", g.Keys)
+		}
+		if i > 0 && r.Groups[i-1].Keys[0].Value > g.Keys[0].Value {
+			t.Errorf("groups are not in order: %q before %q", r.Groups[i-1].Keys[0].Value, g.Keys[0].Value)
+		}
+	}
+	if planned != r.Total.Counts.Planned || len(r.Groups) < 6 {
+		t.Errorf("%d groups with %d turns, the total has %d", len(r.Groups), planned, r.Total.Counts.Planned)
+	}
+}
+
+func TestTooManyGroups(t *testing.T) {
+	s := synth.Spec{Conversations: maxGroups + 10, Turns: 1, Slots: 64, TTFT: 5, Gap: 1, Chunks: 2}
+	o := Options{Figures: []string{"ttft"}, By: []GroupSpec{{Column: "conversation_id"}}}
+	if _, err := Analyze(t.Context(), memoryRun(t, s, o), o); err == nil || !strings.Contains(err.Error(), "more than 20000 groups") {
+		t.Errorf("error: %v", err)
+	}
+}

@@ -1,0 +1,209 @@
+package analyze
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/analyze/internal/synth"
+	"parley/schemas"
+)
+
+// cleanRows is a run that nothing is wrong with.
+func cleanRows() ([]schemas.Request, *schemas.RunMeta) {
+	s := synth.Spec{Seed: 4, Conversations: 200, Turns: 8, Slots: 16, TTFT: 60, Gap: 8, Spread: 0.3, Shared: 0.1, Chunks: 4}
+	var rows []schemas.Request
+	for r := range synth.Rows(s) {
+		rows = append(rows, *r)
+	}
+	return rows, synth.Meta(s)
+}
+
+func TestVerdictSignals(t *testing.T) {
+	each := func(rows []schemas.Request, every int, change func(r *schemas.Request)) {
+		for i := range rows {
+			if i%every == 0 {
+				change(&rows[i])
+			}
+		}
+	}
+	later := func(m *int64, ms int64) *int64 { return p(*m + ms*1e6) }
+	for _, c := range []struct {
+		name   string
+		signal string // "" for a valid run
+		grade  schemas.Grade
+		change func(rows []schemas.Request, m *schemas.RunMeta)
+	}{
+		{"clean", "", schemas.Valid, nil},
+		{"late client", "send_lag_p99", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 50, func(r *schemas.Request) { r.ScheduledNS, r.ReadyNS = later(r.StartNS, -10), later(r.StartNS, -10) })
+		}},
+		{"very late client", "send_lag_p99", schemas.Invalid, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 1, func(r *schemas.Request) { r.ScheduledNS, r.ReadyNS = later(r.StartNS, -80), later(r.StartNS, -80) })
+		}},
+		{"late because of its slot is not the client's fault", "", schemas.Valid, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 1, func(r *schemas.Request) { r.ScheduledNS = later(r.ReadyNS, -80) })
+		}},
+		{"slow connections", "connection_wait_p99", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 20, func(r *schemas.Request) {
+				r.StartNS, r.ReadyNS, r.ScheduledNS = later(r.SentNS, -90), later(r.SentNS, -90), later(r.SentNS, -90)
+			})
+		}},
+		{"some errors", "error_rate", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 40, func(r *schemas.Request) { r.Status = string(schemas.StatusTimeout) })
+		}},
+		{"many errors", "error_rate", schemas.Invalid, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 10, func(r *schemas.Request) { r.Status = string(schemas.StatusHTTPError) })
+		}},
+		{"shed", "shed", schemas.Invalid, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 10, func(r *schemas.Request) { r.Status = string(schemas.StatusShed) })
+		}},
+		{"short answers", "output_length", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 1, func(r *schemas.Request) { r.OutputTokensAsked = p(*r.CompletionTokens + 2) })
+		}},
+		{"no usage", "usage_missing", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 10, func(r *schemas.Request) { r.TokenSource = p(schemas.TokensFromChunks) })
+		}},
+		{"warm cache", "warm_cache", schemas.Invalid, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 1, func(r *schemas.Request) { r.CachedTokens = p(*r.PromptTokens * 9 / 10) })
+		}},
+		{"drift", "steady", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			each(rows, 1, func(r *schemas.Request) {
+				if *r.SentNS > 5e9 {
+					r.FirstTokenNS = later(r.FirstTokenNS, 50)
+				}
+			})
+		}},
+		{"rows lost", "reconciled", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) { m.Planned = -1 }},
+		{"interrupted", "ended", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) { m.Ended = "interrupted" }},
+		{"watchdog", "ended", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) { m.Ended = "watchdog" }},
+		{"saturated", "client_cpu", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) {
+			m.Health = &schemas.Health{CPUShare: 0.97, MachineIdleMin: 0.5}
+		}},
+		{"no idle core", "machine_idle", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) { m.Health = &schemas.Health{MachineIdleMin: 0.01} }},
+		{"idle unknown", "", schemas.Valid, func(_ []schemas.Request, m *schemas.RunMeta) { m.Health = &schemas.Health{MachineIdleMin: -1} }},
+		{"scheduler", "sched_latency_p99", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) {
+			m.Health = &schemas.Health{MachineIdleMin: 1, SchedLatencyP99: 8}
+		}},
+		{"collector", "gc_pause_p99", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) {
+			m.Health = &schemas.Health{MachineIdleMin: 1, GCPauseP99: 80}
+		}},
+		{"backlog", "backlog", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) {
+			m.Health = &schemas.Health{MachineIdleMin: 1, BacklogStalls: 2}
+		}},
+		{"user clock", "clock_fallback", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) {
+			m.Clock = schemas.ClockInfo{Source: "user", UserReads: 10, ResponseFallback: "no SO_TIMESTAMPING"}
+		}},
+		{"clock set", "clock_step", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) { m.Clock.LargestStepNS = -50e6 }},
+		{"calibration", "calibration", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) { m.Calibration = &schemas.Calibration{TTFTErrP99: 12} }},
+		{"arrivals", "arrival_rate", schemas.Invalid, func(rows []schemas.Request, m *schemas.RunMeta) {
+			m.OfferedRate = p(10.0)
+			each(rows, 1, func(r *schemas.Request) { r.ScheduledNS = p(*r.ScheduledNS * 9 / 10) })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rows, meta := cleanRows()
+			if c.change != nil {
+				c.change(rows, meta)
+			}
+			planned := meta.Planned
+			o := Options{Figures: scalarFigures}
+			runs := runOfRows(t, rows, meta, o)
+			if planned < 0 {
+				runs.list[0].meta.Planned = int64(len(rows) + 3)
+			}
+			v := analyzeOne(t, runs, o).Verdict
+			if c.signal == "" {
+				if v.Grade != schemas.Valid {
+					t.Errorf("%s: %+v", v.Grade, v.Reasons)
+				}
+				return
+			}
+			i := slices.IndexFunc(v.Reasons, func(r schemas.Reason) bool { return r.Signal == c.signal })
+			if i < 0 {
+				t.Fatalf("no reason %s: %s %+v", c.signal, v.Grade, v.Reasons)
+			}
+			if r := v.Reasons[i]; r.Grade != c.grade || r.Text == "" || r.Advice == "" {
+				t.Errorf("%+v, want %s", r, c.grade)
+			}
+			if v.Grade == schemas.Valid || c.grade == schemas.Invalid && v.Grade != schemas.Invalid {
+				t.Errorf("the verdict is %s with reasons %+v", v.Grade, v.Reasons)
+			}
+		})
+	}
+}
+
+// Every signal that the code raises stands in the table, and every line of the table is raised somewhere.
+func TestLimitsAreUsed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, l := range Limits {
+		if seen[l.Signal] {
+			t.Errorf("%s stands twice", l.Signal)
+		}
+		seen[l.Signal] = true
+		if l.Meaning == "" || l.Advice == "" {
+			t.Errorf("%s lacks its meaning or advice", l.Signal)
+		}
+		if l.Low && l.Invalid > l.Suspect || !l.Low && l.Invalid < l.Suspect {
+			t.Errorf("%s: invalid before suspect", l.Signal)
+		}
+	}
+}
+
+func TestSimulatedServerStandsInTheHeading(t *testing.T) {
+	rows, meta := cleanRows()
+	meta.Simulated = true
+	o := Options{Figures: scalarFigures}
+	res, err := Analyze(t.Context(), runOfRows(t, rows, meta, o), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Heading) != 1 || !strings.Contains(res.Heading[0], "SIMULATED") {
+		t.Errorf("heading %q", res.Heading)
+	}
+}
+
+func TestSweepPareto(t *testing.T) {
+	rows := []SweepRow{
+		{Label: "slow", OutputTokens: 100, PerUser: 10},
+		{Label: "fast", OutputTokens: 100, PerUser: 50},
+		{Label: "wide", OutputTokens: 500, PerUser: 20},
+		{Label: "same", OutputTokens: 500, PerUser: 20},
+		{Label: "worse", OutputTokens: 400, PerUser: 20},
+		{Label: "unknown", OutputTokens: Missing, PerUser: 90},
+	}
+	markPareto(rows)
+	got := ""
+	for _, r := range rows {
+		got += fmt.Sprintf("%s %v, ", r.Label, r.Pareto)
+	}
+	if want := "slow false, fast true, wide true, same true, worse false, unknown false, "; got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestSpreadOverRunsOfOneLabel(t *testing.T) {
+	o := Options{Figures: scalarFigures, Window: WindowSpec{Kind: WindowAll}}
+	var all Runs
+	for noise := range uint64(3) {
+		r := memoryRun(t, pairSpec(1, noise), o)
+		r.list[0].label = "same"
+		all.list = append(all.list, r.list...)
+	}
+	res, err := Analyze(t.Context(), &all, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(res.Sweep.Labels, func(s Spread) bool { return s.Name == "ttft.p50" })
+	if i < 0 {
+		t.Fatalf("no spread: %+v", res.Sweep.Labels)
+	}
+	var want float64
+	for _, r := range res.Runs {
+		want += medianOf(&r.Total, "ttft") / 3
+	}
+	if s := res.Sweep.Labels[i]; s.Runs != 3 || !near(float64(s.Mean), want) || s.Low >= s.Mean || s.CV <= 0 {
+		t.Errorf("%+v, want mean %v", s, want)
+	}
+}
