@@ -154,6 +154,7 @@ func TestPutNeverBlocks(t *testing.T) {
 			t.Errorf("closing: %v", err)
 		}
 		time.Sleep(1000 * time.Hour)
+		<-c.done
 		if n := len(s.rows); n != 20_000 {
 			t.Errorf("%d rows arrived in the end", n)
 		}

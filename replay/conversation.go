@@ -137,6 +137,9 @@ func (c *conversation) run() {
 		c.talk.Close()
 		c.e.active.add(-1)
 		c.e.places.release(c.ended)
+		if kind == c.e.stopKind() && c.e.unplan(c) {
+			return
+		}
 		if kind != "" {
 			c.rest(schemas.StatusNotReached, kind, message, nil)
 		}

@@ -253,6 +253,23 @@ func (e *engine) plan(c *conversation) {
 	}
 }
 
+// unplan takes back the plan of a conversation of a closed loop that had its place but whose first turn
+// came too late for the run's budget: it is one that the run did not come to. Which of several
+// conversations that get their places together take the last turns of a budget is chance; how many rows
+// there are must not be.
+func (e *engine) unplan(c *conversation) bool {
+	c.mu.Lock()
+	begun := c.next > c.first || c.abandoned
+	c.mu.Unlock()
+	if !e.cfg.bounded || e.cfg.open || begun {
+		return false
+	}
+	e.planned.Add(int64(c.first - len(c.turns)))
+	_, n := e.x.tree(c.row)
+	e.notAdmitted.Add(n)
+	return true
+}
+
 // think gives the think time before a turn.
 func (e *engine) think(turn *schemas.Turn) time.Duration {
 	var d time.Duration
