@@ -2,27 +2,27 @@ package schemas
 
 // Conversation is one row of a conversations file.
 type Conversation struct {
-	ConversationID string            `parquet:"conversation_id,zstd" doc:"Identifier, unique in the file."`
+	ConversationID string            `parquet:"conversation_id" doc:"Identifier, unique in the file."`
 	Messages       []Message         `parquet:"messages,list" doc:"The messages in order, as the Hugging Face ecosystem's messages column has them."`
-	Tools          *string           `parquet:"tools,optional,zstd" doc:"Tool definitions (a JSON array) sent with every request of the conversation."`
+	Tools          *string           `parquet:"tools,optional" doc:"Tool definitions (a JSON array) sent with every request of the conversation."`
 	Turns          []Turn            `parquet:"turns,list" doc:"One entry per request that the conversation makes."`
 	StartOffsetMS  *float64          `parquet:"start_offset_ms,optional" unit:"ms" doc:"Recorded arrival, from the start of the trace; null where the source has none."`
-	ParentID       *string           `parquet:"parent_id,optional,zstd" doc:"The conversation that starts this one (a sub-agent's parent); null for one that starts by itself."`
+	ParentID       *string           `parquet:"parent_id,optional" doc:"The conversation that starts this one (a sub-agent's parent); null for one that starts by itself."`
 	ParentTurn     *int64            `parquet:"parent_turn,optional" doc:"The parent's turn index whose start begins this conversation's start delay; null without a parent."`
 	ParentDelayMS  *float64          `parquet:"parent_delay_ms,optional" unit:"ms" doc:"Time from the start of the parent's turn to this conversation's start; null without a parent."`
-	PrefixGroup    *string           `parquet:"prefix_group,optional,zstd" doc:"Conversations with the same value share their first tokens."`
-	Body           *string           `parquet:"body,optional,zstd" doc:"Request parameters of the source (a JSON object) merged into each request."`
+	PrefixGroup    *string           `parquet:"prefix_group,optional" doc:"Conversations with the same value share their first tokens."`
+	Body           *string           `parquet:"body,optional" doc:"Request parameters of the source (a JSON object) merged into each request."`
 	Tags           map[string]string `parquet:"tags" doc:"Labels to group by: source, language, ..."`
 }
 
 // Message is one message of a conversation.
 type Message struct {
-	Role       string  `parquet:"role,zstd" doc:"system, developer, user, assistant or tool."`
-	Content    *string `parquet:"content,optional,zstd" doc:"The text; null only with tool calls. With content_parts, their text joined."`
-	Parts      *string `parquet:"content_parts,optional,zstd" doc:"Multi-part content (a JSON array, images by URL or data) exactly as it is to be sent; null for plain text."`
-	Name       *string `parquet:"name,optional,zstd" doc:"The participant's or the tool's name."`
-	ToolCallID *string `parquet:"tool_call_id,optional,zstd" doc:"The call that a tool message answers."`
-	ToolCalls  *string `parquet:"tool_calls,optional,zstd" doc:"Tool calls of an assistant message (a JSON array in the form of OpenAI)."`
+	Role       string  `parquet:"role" doc:"system, developer, user, assistant or tool."`
+	Content    *string `parquet:"content,optional" doc:"The text; null only with tool calls. With content_parts, their text joined."`
+	Parts      *string `parquet:"content_parts,optional" doc:"Multi-part content (a JSON array, images by URL or data) exactly as it is to be sent; null for plain text."`
+	Name       *string `parquet:"name,optional" doc:"The participant's or the tool's name."`
+	ToolCallID *string `parquet:"tool_call_id,optional" doc:"The call that a tool message answers."`
+	ToolCalls  *string `parquet:"tool_calls,optional" doc:"Tool calls of an assistant message (a JSON array in the form of OpenAI)."`
 }
 
 // Turn is one request that a conversation makes: it sends the messages before MessageIndex (with the
