@@ -3,7 +3,9 @@ package generate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"runtime/debug"
 	"sync"
 )
 
@@ -61,7 +63,7 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 					if !ok {
 						return
 					}
-					o, err := work(j.in)
+					o, err := guarded(work, j.in)
 					j.done <- result{o, err}
 				case <-ctx.Done():
 					return
@@ -93,6 +95,16 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// guarded turns a panic of work into an error: one bad record must not take the process down without a word.
+func guarded[In, Out any](work func(In) (Out, error), in In) (out Out, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error, please report it: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return work(in)
 }
 
 // errStopped ends the goroutines when the result is known.
