@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,7 +114,33 @@ func (r *Report) clone() Report {
 // idSet makes identifiers unique. It keeps a hash of 8 bytes for each different one instead of the text
 // itself; two with the same hash would only be renamed.
 type idSet struct {
-	seen map[uint64]uint32 // how often the identifier came
+	once hashSet           // those that came at least once
+	more map[uint64]uint32 // how often those came that came more than once
+}
+
+// times says how often an identifier came.
+func (s *idSet) times(h uint64) uint32 {
+	if n, ok := s.more[h]; ok {
+		return n
+	}
+	if s.once.has(h) {
+		return 1
+	}
+	return 0
+}
+
+// count adds one to how often an identifier came, and gives the sum.
+func (s *idSet) count(h uint64) uint32 {
+	n := s.times(h) + 1
+	if n == 1 {
+		s.once.add(h)
+		return n
+	}
+	if s.more == nil {
+		s.more = map[uint64]uint32{}
+	}
+	s.more[h] = n
+	return n
 }
 
 // idSeed is one for all, so that the same hash is the same identifier within a process; what is written
@@ -127,27 +154,70 @@ func (s *idSet) given(id string) bool {
 		return false
 	}
 	n, err := strconv.ParseUint(id[i+1:], 10, 32)
-	return err == nil && n >= 2 && uint64(s.seen[maphash.String(idSeed, id[:i])]) >= n
+	return err == nil && n >= 2 && uint64(s.times(maphash.String(idSeed, id[:i]))) >= n
 }
 
 // unique gives the identifier as it is the first time, and later with "#" and how often it came. Should
 // the source itself have such an identifier, the count goes on until it has none.
 func (s *idSet) unique(id string) string {
-	if s.seen == nil {
-		s.seen = map[uint64]uint32{}
-	}
 	h := maphash.String(idSeed, id)
-	if s.seen[h]++; s.seen[h] == 1 {
+	n := s.count(h)
+	if n == 1 {
 		if !s.given(id) {
 			return id
 		}
-		s.seen[h]++
+		n = s.count(h)
 	}
 	for {
-		try := fmt.Sprintf("%s#%d", id, s.seen[h])
-		if _, taken := s.seen[maphash.String(idSeed, try)]; !taken {
+		try := fmt.Sprintf("%s#%d", id, n)
+		if s.times(maphash.String(idSeed, try)) == 0 {
 			return try
 		}
-		s.seen[h]++
+		n = s.count(h)
 	}
+}
+
+// hashSet is a set of hashes in a table with linear probing: some 12 bytes for each, where a map takes 30.
+type hashSet struct {
+	table []uint64 // 0 where none is
+	n     int
+	zero  bool // the hash 0 itself
+}
+
+func (s *hashSet) has(h uint64) bool {
+	if h == 0 {
+		return s.zero
+	}
+	return s.n > 0 && *s.place(h) == h
+}
+
+func (s *hashSet) add(h uint64) {
+	if h == 0 {
+		s.zero = true
+		return
+	}
+	if 4*(s.n+1) > 3*len(s.table) {
+		old := s.table
+		s.table = make([]uint64, max(1024, len(old)+len(old)/2))
+		for _, h := range old {
+			if h != 0 {
+				*s.place(h) = h
+			}
+		}
+	}
+	if at := s.place(h); *at == 0 {
+		*at = h
+		s.n++
+	}
+}
+
+// place gives where a hash is, or where it belongs.
+func (s *hashSet) place(h uint64) *uint64 {
+	i, _ := bits.Mul64(h, uint64(len(s.table))) // the hash as a fraction of its range, times the length
+	for s.table[i] != 0 && s.table[i] != h {
+		if i++; i == uint64(len(s.table)) {
+			i = 0
+		}
+	}
+	return &s.table[i]
 }
