@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -301,5 +302,47 @@ func TestUniqueIdentifiers(t *testing.T) {
 	}
 	if strings.Join(got, " ") != "a a#2 a#3 a#4 b a#5 a#5#2 b#2 b#2#2 b#2#3" {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestFinishByManyGoroutines has the work done side by side; the result must be that of one alone.
+func TestFinishByManyGoroutines(t *testing.T) {
+	var lines strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&lines, `{"timestamp": %d, "input_length": %d, "output_length": 5, "hash_ids": [1, %d]}`+"\n", i*1000, 513+i, 2+i%7)
+	}
+	path := write(t, "m.jsonl", lines.String())
+	want, _ := read(t, path, Options{})
+	im, err := Open(path, Options{Tokenizer: tok(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	var items []Item
+	for item, err := range im.Items() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item)
+	}
+	results := make([]Result, len(items))
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := w; i < len(items); i += 4 {
+				res, err := im.Finish(items[i])
+				if err != nil {
+					t.Error(err)
+				}
+				results[i] = res
+			}
+		})
+	}
+	wg.Wait()
+	for i, res := range results {
+		rows, _ := im.Commit(res)
+		if len(rows) != 1 || *rows[0].Messages[0].Content != *want[i].Messages[0].Content || rows[0].ConversationID != want[i].ConversationID {
+			t.Fatalf("item %d differs", i)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -143,7 +144,10 @@ func (m *hfModel) check() error {
 // pairs.
 func (m *hfModel) merges() ([][2]string, error) {
 	var pairs [][2]string
-	if json.Unmarshal(m.Merges, &pairs) == nil {
+	if list := bytes.TrimLeft(m.Merges, " \t\r\n["); bytes.Count(m.Merges[:len(m.Merges)-len(list)], []byte("[")) > 1 {
+		if err := json.Unmarshal(m.Merges, &pairs); err != nil {
+			return nil, fmt.Errorf("merges are neither strings nor pairs: %w", err)
+		}
 		return pairs, nil
 	}
 	var lines []string

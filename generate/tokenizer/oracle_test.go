@@ -99,6 +99,29 @@ func TestInvalidUTF8IsOneReplacementPerByte(t *testing.T) {
 	}
 }
 
+// TestConcurrentUse shares one tokenizer, whose cache all of them write to.
+func TestConcurrentUse(t *testing.T) {
+	tok := load(t, "o200k_base")
+	r := rand.New(rand.NewPCG(5, 6))
+	var texts []string
+	var want []int
+	for range 60 {
+		texts = append(texts, hostile(r, 200))
+		want = append(want, len(tok.Encode(texts[len(texts)-1])))
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i, s := range texts {
+				if n := tok.Count(s); n != want[i] {
+					t.Errorf("text %d has %d tokens, want %d", i, n, want[i])
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func FuzzAgainstTiktokenGo(f *testing.F) {
 	for _, s := range []string{"", "Hello, world! It's 12345 o'clock.", "  \n\n  x", "'ſ", "\xff\xfe", strings.Repeat("a", 300)} {
 		f.Add(s)
