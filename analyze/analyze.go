@@ -114,7 +114,7 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 	res.Warnings = append(slices.Clone(r.warnings), warnings...)
 
 	a.in = make([]bool, f.rows)
-	var inWindow, inMain []int32
+	inWindow, inMain := make([]int32, 0, f.rows), make([]int32, 0, f.rows)
 	for row := range f.rows {
 		if !f.main[row] {
 			continue
@@ -230,7 +230,10 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 	work := func(s *scratch, i int) {
 		fig := wanted[i]
 		value := fig.values(a.f, a.o)
-		values, cluster := s.values[:0], make([]int32, 0, len(rows))
+		if cap(s.values) < len(rows) {
+			s.values, s.conv = make([]float64, 0, len(rows)), make([]int32, 0, len(rows))
+		}
+		values, cluster := s.values[:0], s.conv[:0]
 		for _, row := range rows {
 			if !a.in[row] {
 				continue

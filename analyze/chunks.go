@@ -10,7 +10,7 @@ import (
 
 // rawGaps is up to how many chunk gaps a run's gaps are kept in memory as they are; a run with more is
 // counted in two passes over the file instead (see wide.go).
-const rawGaps = 24_000_000
+const rawGaps = 16_000_000
 
 // chunkFigures is what the chunk lists of a run say.
 type chunkFigures struct {

@@ -72,19 +72,22 @@ func sortFloats(values, scratch []float64) []float64 {
 		scratch = make([]float64, len(values))
 	}
 	scratch = scratch[:len(values)]
-	const bits, buckets = 11, 1 << 11
+	// The low 20 bits of the key say nothing about the order of values that differ by more than 2^-32 of
+	// themselves: what little is left to do after sorting by the rest, comparing does.
+	const bits, buckets, low = 11, 1 << 11, 20
 	// One pass counts all digits.
-	var counts [6][buckets]uint32
+	var counts [4][buckets]uint32
 	for _, v := range values {
-		k := floatKey(v)
-		for d := range counts {
-			counts[d][k>>(d*bits)&(buckets-1)]++
-		}
+		k := floatKey(v) >> low
+		counts[0][k&(buckets-1)]++
+		counts[1][k>>bits&(buckets-1)]++
+		counts[2][k>>(2*bits)&(buckets-1)]++
+		counts[3][k>>(3*bits)&(buckets-1)]++
 	}
 	from, to := values, scratch
 	for d := range counts {
 		c := &counts[d]
-		if c[floatKey(from[0])>>(d*bits)&(buckets-1)] == uint32(len(from)) {
+		if c[floatKey(from[0])>>(low+d*bits)&(buckets-1)] == uint32(len(from)) {
 			continue // all have this digit
 		}
 		var sum uint32
@@ -92,13 +95,35 @@ func sortFloats(values, scratch []float64) []float64 {
 			c[i], sum = sum, sum+c[i]
 		}
 		for _, v := range from {
-			b := floatKey(v) >> (d * bits) & (buckets - 1)
+			b := floatKey(v) >> (low + d*bits) & (buckets - 1)
 			to[c[b]] = v
 			c[b]++
 		}
 		from, to = to, from
 	}
+	finish(from)
 	return from
+}
+
+// finish sorts what is nearly in order.
+func finish(values []float64) {
+	moves := 4 * len(values)
+	for i := 1; i < len(values); i++ {
+		v := values[i]
+		if v >= values[i-1] {
+			continue
+		}
+		j := i
+		for ; j > 0 && v < values[j-1] && moves > 0; j-- {
+			values[j] = values[j-1]
+			moves--
+		}
+		values[j] = v
+		if moves == 0 { // many values that nearly agree
+			slices.Sort(values)
+			return
+		}
+	}
 }
 
 // floatKey maps a float to an integer with the same order.

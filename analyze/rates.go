@@ -150,7 +150,7 @@ func throughput(f *frame, rows []int32, w *window) Throughput {
 	turn := f.ints("turn")
 	prompt, cached, completion := f.ints("prompt_tokens"), f.ints("cached_tokens"), f.ints("completion_tokens")
 	var requests, prompts, cacheds, completions, conversations int64
-	var starts, ends []int64
+	starts, ends := make([]int64, 0, len(rows)), make([]int64, 0, len(rows))
 	var busy float64
 	sent := f.ints("sent_ns")
 	for _, row := range rows {
@@ -189,13 +189,18 @@ func throughput(f *frame, rows []int32, w *window) Throughput {
 	return t
 }
 
-// peak gives the highest number of intervals that hold at once. It sorts its arguments.
+// peak gives the highest number of intervals [start, end) that hold at once. It sorts its arguments.
 func peak(starts, ends []int64) int64 {
-	var best int64
-	for _, s := range levels(starts, ends) {
-		best = max(best, s.level)
+	sortInts(starts)
+	sortInts(ends)
+	best, e := 0, 0
+	for s, at := range starts {
+		for e < len(ends) && ends[e] <= at {
+			e++
+		}
+		best = max(best, s+1-e)
 	}
-	return best
+	return int64(best)
 }
 
 // peakActive gives the most conversations at once in the window.

@@ -7,6 +7,7 @@ import (
 // scratch is memory that one worker uses again and again.
 type scratch struct {
 	values  []float64
+	conv    []int32
 	cluster []int32
 	sorted  []float64
 	spare   []float64

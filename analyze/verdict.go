@@ -195,7 +195,7 @@ func (j *judge) bookkeeping(a *analysis, res *RunResult) {
 func (j *judge) lateness(a *analysis) {
 	late := lagScheduler(a.f, a.o)
 	connect := between("start_ns", "sent_ns")(a.f, a.o)
-	var lags, waits []float64
+	lags, waits := make([]float64, 0, a.f.rows), make([]float64, 0, a.f.rows)
 	over := 0.0
 	limit := limitOf("send_lag_p99").Suspect
 	for row := range a.f.rows {
@@ -213,7 +213,8 @@ func (j *judge) lateness(a *analysis) {
 		}
 	}
 	if len(lags) > 0 {
-		j.signal("send_lag_p99", quantile(sortFloats(lags, nil), 0.99), "")
+		scratch := make([]float64, len(lags))
+		j.signal("send_lag_p99", quantile(sortFloats(lags, scratch), 0.99), "")
 		j.signal("send_lag_share", over/float64(len(lags)), "")
 	}
 	if len(waits) > 0 {

@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"strings"
 
 	"parley/analyze"
@@ -44,6 +45,8 @@ func run(args []string) error {
 	result := flags.String("json", "", "also analyze the file, and write the result here")
 	window := flags.String("window", "steady", "window of the analysis")
 	from := flags.String("from", "sent", "what latencies count from")
+	figures := flags.String("figures", "", "only these figures, separated by commas")
+	profile := flags.String("cpuprofile", "", "write a profile of the analysis here")
 	flags.Var(&slos, "slo", "objective of the analysis")
 	flags.Var(&by, "by", "groups of the analysis")
 	if err := flags.Parse(args); err != nil {
@@ -69,11 +72,25 @@ func run(args []string) error {
 	if *result == "" {
 		return nil
 	}
-	return analyzeTo(*result, *out, *window, *from, slos, by)
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	o := analyze.Options{From: analyze.Moment(*from)}
+	if *figures != "" {
+		o.Figures = strings.Split(*figures, ",")
+	}
+	return analyzeTo(*result, *out, *window, o, slos, by)
 }
 
-func analyzeTo(path, input, window, from string, slos, by []string) error {
-	o := analyze.Options{From: analyze.Moment(from)}
+func analyzeTo(path, input, window string, o analyze.Options, slos, by []string) error {
 	var err error
 	if o.Window, err = analyze.ParseWindow(window); err != nil {
 		return err
