@@ -63,8 +63,11 @@ func (e *engine) dispatch() {
 		c := e.prepare(en, source)
 		c.due = int64(en.offset) - shift
 		if !e.hasBegun() {
-			// Enough are ready when the window is full: then every place of a closed loop will be taken at
-			// once, or those are ready that are due in the next time.
+			// A closed loop's first conversations are all made ready, since they start together and need their
+			// memory anyway. Beyond them, or in an open loop, enough are ready when the window is full.
+			if len(e.held) < e.cfg.Concurrency {
+				c.weight = 0
+			}
 			if e.window.TryAcquire(c.weight) {
 				e.held = append(e.held, c)
 				if int64(len(e.held)) == mostReady(e.cfg) || int64(en.offset)-shift > int64(windowAhead) {
