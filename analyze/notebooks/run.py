@@ -15,7 +15,6 @@ import sys
 
 import nbformat
 from nbclient import NotebookClient
-from traitlets.config import Config
 
 here = pathlib.Path(__file__).resolve().parent
 NAMES = ("pandas", "polars", "duckdb")
@@ -30,10 +29,9 @@ def execute(name, output):
     client = NotebookClient(
         notebook,
         timeout=300,
-        startup_timeout=300,
+        startup_timeout=180,
         kernel_name="python3",
         resources={"metadata": {"path": str(here)}},
-        config=Config({"KernelManager": {"transport": "ipc"}}),  # sockets of the file system, not of the network
     )
     client.execute()
     if output:
