@@ -8,7 +8,7 @@ RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
 LDFLAGS := -s -w
 
 .DEFAULT_GOAL := build
-.PHONY: build help demo test lint fmt bench bench-load bench-client bench-generate bench-analyze soak integration install clean
+.PHONY: build help demo test lint fmt bench bench-go bench-load bench-client soak integration install clean
 
 help:            ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,3 +40,17 @@ clean:           ## remove what make made
 integration:     ## replay against a real inference server; LLAMA=DIR has llama-server and tiny.gguf
 	@test -n "$(LLAMA)" || { echo "usage: make integration LLAMA=DIR (a folder with llama-server and tiny.gguf)"; exit 2; }
 	LLAMA=$(abspath $(LLAMA)) $(GO) test -tags integration -count=1 -timeout 15m -run TestRealServer -v ./cmd/parley
+
+soak:            ## kills, faults and endurance; SOAK=short is what CI runs, otherwise about an hour
+	SOAK=$(or $(SOAK),long) $(GO) test -tags soak -count=1 -timeout 2h -run TestSoak -v ./cmd/parley
+
+bench: build bench-go bench-load bench-client  ## all benchmarks; about half an hour on a quiet machine
+
+bench-go:        ## Go benchmarks: time and allocations per operation
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-load: build  ## the loads on which other clients deadlock or lose requests
+	$(GO) run ./replay/internal/loadbench $(BIN)/parley
+
+bench-client: build  ## what the client adds to true times, from 1 to 10,000 streams; uses wrk if it is there
+	$(GO) run ./replay/internal/clientbench
