@@ -177,17 +177,17 @@ func (s *socket) loop(c *Conn, buffers *sync.Pool, f func([]byte, int64, bool) b
 }
 
 // alive peeks at the socket.
-func (s *socket) alive(quiet bool) bool {
+func (s *socket) alive(quiet bool) (alive bool) {
+	err := s.raw.Control(func(fd uintptr) { alive = peek(int(fd), quiet) })
+	return err == nil && alive
+}
+
+// peek tells whether a socket is open and, if quiet, has nothing to read.
+func peek(fd int, quiet bool) bool {
 	var b [1]byte
-	n, errno := 0, error(nil)
-	err := s.raw.Control(func(fd uintptr) {
-		n, _, errno = unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	})
-	switch {
-	case err != nil:
-		return false
-	case errno != nil:
-		return errno == unix.EAGAIN
+	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	if err != nil {
+		return err == unix.EAGAIN
 	}
 	return n > 0 && !quiet
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +35,8 @@ type Client struct {
 	buffers   sync.Pool // of *[]byte, to read into
 	exchanges sync.Pool // of *exchange
 	warmth    *stampconn.Warmth
-	fallback  *fallback // net/http's client
+	pollers   []*stampconn.Poller // none where the connections read by themselves
+	fallback  *fallback           // net/http's client
 	useHTTP   atomic.Bool
 
 	opened      atomic.Int64
@@ -88,6 +90,13 @@ func New(o Options) (*Client, error) {
 	if o.Dial == nil && !o.UserClock && t.network == "tcp" {
 		// Without loopback there are still the readers' stamps.
 		c.warmth, _ = stampconn.Warm()
+	}
+	if o.Dial == nil && !o.UserClock && !t.tls && !c.useHTTP.Load() {
+		for range min(max(runtime.GOMAXPROCS(0)/2, 1), 8) {
+			if p, err := stampconn.NewPoller(); err == nil { // not on other systems
+				c.pollers = append(c.pollers, p)
+			}
+		}
 	}
 	return c, nil
 }
@@ -179,6 +188,9 @@ func (c *Client) Stats() Stats {
 func (c *Client) Close() error {
 	c.pool.close()
 	c.fallback.close()
+	for _, p := range c.pollers {
+		_ = p.Close()
+	}
 	return c.warmth.Close()
 }
 

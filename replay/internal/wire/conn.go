@@ -15,11 +15,12 @@ import (
 
 // conn is one connection to the server. One exchange at a time uses it.
 type conn struct {
-	sc     *stampconn.Conn // knows the stamps
-	tls    *tls.Conn       // over sc; nil for a plain connection
-	uses   int             // requests that it has carried
-	pooled bool            // it has lain in the pool
-	since  int64           // run time at which it was put there
+	sc     *stampconn.Conn   // knows the stamps
+	tls    *tls.Conn         // over sc; nil for a plain connection
+	polled *stampconn.Polled // in place of sc, where the poller has it
+	uses   int               // requests that it has carried
+	pooled bool              // it has lain in the pool
+	since  int64             // run time at which it was put there
 
 	// How long the steps of its making took, in nanoseconds; 0 for one that was not needed.
 	dnsNS, connectNS, tlsNS int64
@@ -33,7 +34,7 @@ func (c *conn) arm(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.interrupted {
-		_ = c.sc.SetDeadline(t) // fails only on a closed connection, whose reads and writes fail anyway
+		c.setDeadline(t)
 	}
 }
 
@@ -42,14 +43,41 @@ func (c *conn) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.interrupted = true
-	_ = c.sc.SetDeadline(time.Unix(1, 0))
+	c.setDeadline(time.Unix(1, 0))
+}
+
+// setDeadline fails only on a closed connection, whose reads and writes fail anyway.
+func (c *conn) setDeadline(t time.Time) {
+	if c.polled != nil {
+		_ = c.polled.SetDeadline(t)
+		return
+	}
+	_ = c.sc.SetDeadline(t)
+}
+
+// alive tells whether an idle connection looks usable. Over TLS there may be a session ticket to read.
+func (c *conn) alive() bool {
+	if c.polled != nil {
+		return c.polled.Alive(true)
+	}
+	return c.sc.Alive(c.tls == nil)
 }
 
 // close closes without TLS's farewell, which could block.
-func (c *conn) close() { _ = c.sc.Close() }
+func (c *conn) close() {
+	if c.polled != nil {
+		_ = c.polled.Close()
+		return
+	}
+	_ = c.sc.Close()
+}
 
 // write writes all of bufs.
 func (c *conn) write(bufs net.Buffers, scratch []byte) (int64, []byte, error) {
+	if c.polled != nil {
+		n, err := c.polled.WriteBuffers(bufs)
+		return n, scratch, err
+	}
 	if c.tls == nil {
 		n, err := c.sc.WriteBuffers(&bufs)
 		return n, scratch, err
@@ -65,6 +93,9 @@ func (c *conn) write(bufs net.Buffers, scratch []byte) (int64, []byte, error) {
 
 // loop reads until f returns false; see stampconn.Conn.Loop.
 func (c *conn) loop(buffers *sync.Pool, f func(p []byte, unixNS int64, kernel bool) bool) error {
+	if c.polled != nil {
+		return c.polled.Loop(f)
+	}
 	if c.tls == nil {
 		return c.sc.Loop(buffers, f)
 	}
@@ -125,6 +156,10 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 	}
 	c.opened.Add(1)
 	if c.tlsConfig == nil {
+		if n := len(c.pollers); n > 0 && c.o.Dial == nil {
+			// If it cannot be had, the connection reads by itself.
+			cn.polled, _ = c.pollers[uint64(c.opened.Load())%uint64(n)].Take(sc)
+		}
 		return cn, nil
 	}
 	cn.tls = tls.Client(sc, c.tlsConfig)
@@ -180,8 +215,7 @@ func (p *pool) get(now int64, keep time.Duration) *conn {
 		if c == nil {
 			return nil
 		}
-		// Over TLS there may be a session ticket to read.
-		if (c.uses == 0 || now-c.since < int64(keep)) && c.sc.Alive(c.tls == nil) {
+		if (c.uses == 0 || now-c.since < int64(keep)) && c.alive() {
 			return c
 		}
 		c.close()

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -78,10 +79,14 @@ func (p *proxy) serve(nc *net.TCPConn) {
 		io.Copy(server, nc)
 		server.Close()
 	})
+	answer := bufio.NewReader(server)
+	if up < 0 {
+		answer.Peek(1) // the request has been read: closing does not reset
+	}
 	if down < 0 {
-		io.Copy(nc, server)
+		io.Copy(nc, answer)
 	} else {
-		io.CopyN(nc, server, int64(down))
+		io.CopyN(nc, answer, int64(down))
 	}
 	if reset {
 		nc.SetLinger(0)
