@@ -26,7 +26,7 @@ func clustered(rng *rand.Rand, conversations int, shared float64) sample {
 }
 
 // The intervals cover the true percentile of the process as often as they promise. 2,000 runs give the
-// coverage to half a percent point.
+// coverage to a standard error of 0.5 percent points.
 func TestIntervalCoverage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a simulation of thousands of runs")
