@@ -70,7 +70,7 @@ func newPage(r *analyze.Result) *page {
 	p := &page{
 		Title:    title(r),
 		Subtitle: subtitle(r),
-		Heading:  r.Heading,
+		Heading:  together(r, r.Heading),
 		Gates:    gates(r.Gates),
 		Tiles:    tiles(r),
 		Terms:    terms(r),
@@ -93,6 +93,7 @@ func newPage(r *analyze.Result) *page {
 		}
 	}
 	p.Fold = len(r.Runs) > 3
+	p.Warnings = together(r, p.Warnings)
 	if r.Comparison != nil {
 		p.Changes = changes(r.Comparison)
 		p.Comparison = comparison(r.Comparison)
@@ -117,6 +118,40 @@ func prefixed(r *analyze.Result, run *analyze.RunResult, text string) string {
 		return run.Label + ": " + text
 	}
 	return text
+}
+
+// together says once what is said of several runs: "a: text" and "b: text" become "a, b: text", or only the
+// text if it holds for all runs.
+func together(r *analyze.Result, texts []string) []string {
+	if len(r.Runs) < 2 {
+		return texts
+	}
+	var order []string
+	labels := map[string][]string{}
+	for _, text := range texts {
+		label, rest := "", text
+		for i := range r.Runs {
+			if after, ok := strings.CutPrefix(text, r.Runs[i].Label+": "); ok {
+				label, rest = r.Runs[i].Label, after
+				break
+			}
+		}
+		if _, seen := labels[rest]; !seen {
+			order = append(order, rest)
+			labels[rest] = nil
+		}
+		if label != "" && !contains(labels[rest], label) {
+			labels[rest] = append(labels[rest], label)
+		}
+	}
+	out := make([]string, len(order))
+	for i, rest := range order {
+		out[i] = rest
+		if n := len(labels[rest]); n > 0 && n < len(r.Runs) {
+			out[i] = strings.Join(labels[rest], ", ") + ": " + rest
+		}
+	}
+	return out
 }
 
 // server names what a run was against.

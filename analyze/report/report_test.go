@@ -298,3 +298,12 @@ func TestFlatten(t *testing.T) {
 		t.Errorf("flatten gives %q, not %q", got, want)
 	}
 }
+
+func TestTogether(t *testing.T) {
+	r := &analyze.Result{Runs: []analyze.RunResult{{Label: "a"}, {Label: "b"}, {Label: "c"}}}
+	got := together(r, []string{"a: sim", "b: sim", "c: sim", "a: short", "c: short", "b: odd", "of all"})
+	want := []string{"sim", "a, c: short", "b: odd", "of all"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("together gives %q, not %q", got, want)
+	}
+}
