@@ -53,6 +53,9 @@ func openForeignDataset(path string) (*Dataset, error) {
 				if len(c.Turns) == 0 {
 					c.Turns = DeriveTurns(c.Messages)
 				}
+				if bad, ok := errors.AsType[*RowError](err); ok {
+					err = fmt.Errorf("%w: 'parley generate --from' imports the file without such rows and counts them", bad)
+				}
 				if !yield(c, err) || err != nil {
 					return
 				}
