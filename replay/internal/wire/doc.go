@@ -3,8 +3,8 @@
 // A [Client] talks to one server; a [Session] is one conversation with it; [Session.Do] sends a turn and
 // fills the turn's row. Its client for HTTP/1.1 is lean: a request goes out by one writev (header, and the
 // segments of the encoded history); the response is taken apart as it is pushed, piece by piece, from the read
-// straight into the api package's stream. Nothing is kept or allocated, no deadline is moved and no lock
-// is shared between a chunk's recvmsg and its last stamp. HTTP/2 and proxies go through net/http's client
+// straight into the api package's stream. Nothing is kept or allocated, no deadline is moved and no
+// stream waits for another between a chunk's recvmsg and its last stamp. HTTP/2 and proxies go through net/http's client
 // into the same pipeline, with the reader's stamps.
 //
 // Three kinds of connection read in three ways:
@@ -17,13 +17,13 @@
 // # What decided the design
 //
 // CPU of the client per chunk at 1,000 streams of 100 tokens with gaps of 50 ms, starts at once, the
-// simulated server beside it on a machine of 2 cores (Linux 6.18, loopback, all at real-time priority
-// because the machine had other work), two or three runs each, median error of TTFT under 0.02 ms in all:
+// simulated server beside it on a machine of 2 cores (Linux 6.18, loopback; all at real-time priority
+// because the machine had other work), two to four runs each, median error of TTFT under 0.02 ms in all):
 //
-//	wrk (Debian), for comparison                               6.0 to 6.9 us
+//	wrk (Debian), for comparison                               5.0 to 6.9 us
 //	a goroutine per stream, recvmsg in RawConn.Read's callback 10.6 to 11.3 us
-//	an epoll loop that blocks in epoll_wait, pause of 200 us   9.2 to 10.4 us
-//	the same, waited for by the runtime's poller, no pause     8.2 us
+//	an epoll loop that blocks in epoll_wait, pause of 200 us    9.2 to 10.4 us
+//	the same, waited for by the runtime's poller, no pause       6.5 to 8.2 us
 //
 // About 5.5 us of each are the kernel's (the read, and the acknowledgement that it sends). A goroutine per
 // stream pays for finding, waking and parking it, and for a recvmsg that says that there is no more, which
