@@ -3,8 +3,8 @@
 usage: run.py [OUTPUT_DIR]
 
 The files to read are named as in the notebooks: PARLEY_RUN, PARLEY_OTHER and PARLEY_SWEEP, or, if unset, what
-make demo and sweep.sh make. Executed copies go to OUTPUT_DIR, if given; the notebooks themselves are committed without outputs,
-and this checks that too. Needs the packages of .ci/requirements.txt.
+make demo and sweep.sh make. Executed copies go to OUTPUT_DIR, if given; the notebooks themselves are committed
+without outputs, and this checks that too. Needs the packages of .ci/requirements.txt.
 """
 import glob
 import json
