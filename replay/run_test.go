@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -114,6 +115,11 @@ func TestRun(t *testing.T) {
 		t.Errorf("progress %+v", p)
 	}
 	truths, err := readTruths(log)
+	missing := func(r schemas.Request) bool { _, ok := truths[*r.ResponseID]; return !ok }
+	for tries := 0; (err != nil || slices.ContainsFunc(rows, missing)) && tries < 200; tries++ {
+		time.Sleep(50 * time.Millisecond) // the server writes its log ten times a second
+		truths, err = readTruths(log)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +153,7 @@ func TestCalibrate(t *testing.T) {
 	c, err := Calibrate(context.Background(), cfg, &Outcome{Pace: Pace{TTFTMS: 12.5, TPOTMS: 3}}, func(ctx context.Context, query string) (*Simulator, error) {
 		asked = query
 		url, log := simulate(t, query)
-		return &Simulator{URL: url, Log: log, Stop: func() error { time.Sleep(300 * time.Millisecond); return nil }}, nil
+		return &Simulator{URL: url, Log: log, Stop: func() error { time.Sleep(time.Second); return nil }}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
