@@ -20,10 +20,10 @@
 // simulated server beside it on a machine of 2 cores (Linux 6.18, loopback; all at real-time priority
 // because the machine had other work), two to four runs each, median error of TTFT under 0.02 ms in all):
 //
-//	wrk (Debian), for comparison                               5.0 to 6.9 us
-//	a goroutine per stream, recvmsg in RawConn.Read's callback 10.6 to 11.3 us
+//	wrk (Debian), for comparison                                5.0 to 6.9 us
+//	a goroutine per stream, recvmsg in RawConn.Read's callback  10.6 to 11.3 us
 //	an epoll loop that blocks in epoll_wait, pause of 200 us    9.2 to 10.4 us
-//	the same, waited for by the runtime's poller, no pause       6.5 to 8.2 us
+//	the same, waited for by the runtime's poller, no pause      6.5 to 8.2 us
 //
 // About 5.5 us of each are the kernel's (the read, and the acknowledgement that it sends). A goroutine per
 // stream pays for finding, waking and parking it, and for a recvmsg that says that there is no more, which
