@@ -1,7 +1,9 @@
 package analyze
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -40,17 +42,38 @@ type clusterCounts struct {
 func countClusters(values []float64, cluster []int32, clusters int, limits []float64) clusterCounts {
 	k := len(limits)
 	c := clusterCounts{n: make([]int32, clusters), at: make([]int32, clusters*k)}
+	// Each value is counted once, at the lowest limit that it does not exceed; summing up over the limits of
+	// a cluster comes after.
+	order := make([]int, k)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(limits[a], limits[b]) })
+	rising := make([]float64, k)
+	for i, at := range order {
+		rising[i] = limits[at]
+	}
 	for i, v := range values {
 		id := int(cluster[i])
-		if c.n[id] == 0 {
+		c.n[id]++
+		above := 0
+		for _, limit := range rising {
+			if v > limit {
+				above++
+			}
+		}
+		if above < k {
+			c.at[id*k+order[above]]++
+		}
+	}
+	for id, n := range c.n {
+		if n > 0 {
 			c.used++
 		}
-		c.n[id]++
-		row := c.at[id*k : id*k+k]
-		for j, limit := range limits {
-			if v <= limit {
-				row[j]++
-			}
+		row, sum := c.at[id*k:id*k+k], int32(0)
+		for _, at := range order {
+			sum += row[at]
+			row[at] = sum
 		}
 	}
 	return c

@@ -46,6 +46,7 @@ func run(args []string) error {
 	window := flags.String("window", "steady", "window of the analysis")
 	from := flags.String("from", "sent", "what latencies count from")
 	figures := flags.String("figures", "", "only these figures, separated by commas")
+	plain := flags.Bool("no-intervals", false, "leave the confidence intervals out")
 	profile := flags.String("cpuprofile", "", "write a profile of the analysis here")
 	flags.Var(&slos, "slo", "objective of the analysis")
 	flags.Var(&by, "by", "groups of the analysis")
@@ -83,7 +84,7 @@ func run(args []string) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	o := analyze.Options{From: analyze.Moment(*from)}
+	o := analyze.Options{From: analyze.Moment(*from), NoIntervals: *plain}
 	if *figures != "" {
 		o.Figures = strings.Split(*figures, ",")
 	}
