@@ -122,6 +122,12 @@ func failure(err error, during phase) *api.Failure {
 		op       *net.OpError
 	)
 	message := err.Error()
+	if whole, ok := err.(*net.OpError); ok && whole.Source != nil {
+		// Without the local port, so that like failures have like messages.
+		short := *whole
+		short.Source = nil
+		message = short.Error()
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		kind, status, message = KindCanceled, schemas.StatusCanceled, "canceled while the request was under way"
