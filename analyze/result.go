@@ -42,35 +42,35 @@ type Warning struct {
 
 // Objective is one service level objective: a figure of a turn and the highest value that is good.
 type Objective struct {
-	Figure string  `json:"figure"` // ttft, tpot, e2e, ...
-	Limit  float64 `json:"limit_ms"`
+	Figure string  `json:"figure"`   // ttft, tpot, e2e, ...
+	Limit  float64 `json:"limit_ms"` // the highest value that meets the objective
 }
 
 // RunResult is the analysis of one run.
 type RunResult struct {
-	Label      string               `json:"label"`
-	RunID      string               `json:"run_id"`
-	Files      []string             `json:"files"`
-	Unfinished bool                 `json:"unfinished,omitempty"` // read from a journal, or ended before its time
-	Simulated  bool                 `json:"simulated,omitempty"`  // against parley's own simulated server
-	Ended      string               `json:"ended,omitempty"`      // why the run ended
-	Origin     time.Time            `json:"origin"`               // wall clock of moment 0
-	Duration   Num                  `json:"duration_s"`           // from the first start to the last row's end
-	ToolVer    string               `json:"tool_version"`
-	Seed       uint64               `json:"seed"`
-	Config     json.RawMessage      `json:"config,omitempty"`
-	Dataset    schemas.DatasetRef   `json:"dataset"`
-	Targets    []schemas.Target     `json:"targets,omitempty"`
-	Clock      schemas.ClockInfo    `json:"clock"`
-	Host       schemas.Host         `json:"host"`
-	Health     *schemas.Health      `json:"health,omitempty"`
-	Calibrated *schemas.Calibration `json:"calibration,omitempty"`
-	Verdict    schemas.Verdict      `json:"verdict"`
-	Window     Window               `json:"window"`
-	Total      Group                `json:"total"`            // the main phase in the window
-	Phases     []Group              `json:"phases,omitempty"` // each phase over the whole run, if there are several
-	Groups     []Group              `json:"groups,omitempty"` // by the columns asked for, within the window
-	CacheTurns []CacheTurn          `json:"cache_by_turn,omitempty"`
+	Label      string               `json:"label"`                   // its own label, else its file's name
+	RunID      string               `json:"run_id"`                  // the same for all shards of a run
+	Files      []string             `json:"files"`                   // what it was read from
+	Unfinished bool                 `json:"unfinished,omitempty"`    // read from a journal, or ended before its time
+	Simulated  bool                 `json:"simulated,omitempty"`     // against parley's own simulated server
+	Ended      string               `json:"ended,omitempty"`         // why the run ended
+	Origin     time.Time            `json:"origin"`                  // wall clock of moment 0
+	Duration   Num                  `json:"duration_s"`              // from the first start to the last row's end
+	ToolVer    string               `json:"tool_version"`            // of the parley that replayed
+	Seed       uint64               `json:"seed"`                    // of the schedule
+	Config     json.RawMessage      `json:"config,omitempty"`        // resolved configuration of the replay, secrets taken out
+	Dataset    schemas.DatasetRef   `json:"dataset"`                 // what was replayed
+	Targets    []schemas.Target     `json:"targets,omitempty"`       // the servers
+	Clock      schemas.ClockInfo    `json:"clock"`                   // where the moments come from
+	Host       schemas.Host         `json:"host"`                    // the client's machine
+	Health     *schemas.Health      `json:"health,omitempty"`        // how the client itself was doing
+	Calibrated *schemas.Calibration `json:"calibration,omitempty"`   // what the client added at this load
+	Verdict    schemas.Verdict      `json:"verdict"`                 // how far the figures can be trusted
+	Window     Window               `json:"window"`                  // the part of the run that the figures cover
+	Total      Group                `json:"total"`                   // the main phase in the window
+	Phases     []Group              `json:"phases,omitempty"`        // each phase over the whole run, if there are several
+	Groups     []Group              `json:"groups,omitempty"`        // by the columns asked for, within the window
+	CacheTurns []CacheTurn          `json:"cache_by_turn,omitempty"` // prefix cache reuse at each turn index, in the window
 	Warnings   []Warning            `json:"warnings,omitempty"`
 
 	offered     *float64
@@ -91,10 +91,10 @@ type Window struct {
 
 // Key is one part of a group's name.
 type Key struct {
-	Column string `json:"column"`
-	Value  string `json:"value"`
-	Low    Num    `json:"low"`  // of a bin: its lower bound; of a number: the number
-	High   Num    `json:"high"` // of a bin: its upper bound, exclusive
+	Column string `json:"column"` // the column that was grouped by
+	Value  string `json:"value"`  // the value, or the bin in words; (none) for rows without one
+	Low    Num    `json:"low"`    // of a bin: its lower bound; of a number: the number
+	High   Num    `json:"high"`   // of a bin: its upper bound, exclusive
 }
 
 // Group is the figures of one population.
@@ -120,17 +120,17 @@ func (g *Group) Figure(name string) *Figure {
 
 // Counts says what a population is made of.
 type Counts struct {
-	Planned       int64                    `json:"planned"` // all rows
-	ByStatus      map[schemas.Status]int64 `json:"by_status"`
-	Sent          int64                    `json:"sent"`             // rows that were attempted
-	OK            int64                    `json:"ok"`               // finished; what latencies cover
-	Failed        int64                    `json:"failed"`           // errors of the server or of the way to it
-	ErrorRate     Num                      `json:"error_rate"`       // failed / (ok + failed)
-	Censored      int64                    `json:"censored"`         // in flight when the run stopped them: their latency is unknown
-	InFlightAtEnd int64                    `json:"in_flight_at_end"` // sent in the window, still running at its end
-	Conversations int64                    `json:"conversations"`    // conversation instances among the rows
-	ErrorKinds    map[string]int64         `json:"error_kinds,omitempty"`
-	Retried       int64                    `json:"retried"` // rows that needed more than one attempt, replays on a fresh connection left out
+	Planned       int64                    `json:"planned"`               // all rows
+	ByStatus      map[schemas.Status]int64 `json:"by_status"`             // rows by how they ended
+	Sent          int64                    `json:"sent"`                  // rows that were attempted
+	OK            int64                    `json:"ok"`                    // finished; what latencies cover
+	Failed        int64                    `json:"failed"`                // errors of the server or of the way to it
+	ErrorRate     Num                      `json:"error_rate"`            // failed / (ok + failed)
+	Censored      int64                    `json:"censored"`              // in flight when the run stopped them: their latency is unknown
+	InFlightAtEnd int64                    `json:"in_flight_at_end"`      // sent in the window, still running at its end
+	Conversations int64                    `json:"conversations"`         // conversation instances among the rows
+	ErrorKinds    map[string]int64         `json:"error_kinds,omitempty"` // rows by kind of failure
+	Retried       int64                    `json:"retried"`               // rows that needed more than one attempt, replays on a fresh connection left out
 }
 
 // Figure is the distribution of one figure in one population.
@@ -139,8 +139,8 @@ type Figure struct {
 	Title       string       `json:"title"`      // for people
 	Unit        string       `json:"unit"`       // ms or ms/token
 	Population  string       `json:"population"` // which rows it covers, in words
-	N           int64        `json:"n"`
-	Clusters    int64        `json:"clusters"` // conversation instances among them
+	N           int64        `json:"n"`          // values
+	Clusters    int64        `json:"clusters"`   // conversation instances among them
 	Mean        Num          `json:"mean"`
 	MeanLow     Num          `json:"mean_low"` // interval of the mean, conversations as clusters
 	MeanHigh    Num          `json:"mean_high"`
