@@ -208,10 +208,19 @@ func neededColumns(o *Options) []string {
 func (a *analysis) group(ctx context.Context, keys []Key, inWindow, all []int32) (Group, error) {
 	var s scratch
 	g := Group{Keys: keys, Counts: countGroup(a.f, inWindow, &a.w, &s)}
-	g.Tokens = tokenSums(a.f, inWindow)
-	g.Throughput = throughput(a.f, all, &a.w)
-	g.Goodput = goodput(a.f, all, &a.w, a.o)
+	var wg sync.WaitGroup
+	rates := func() {
+		g.Tokens = tokenSums(a.f, inWindow)
+		g.Throughput = throughput(a.f, all, &a.w)
+		g.Goodput = goodput(a.f, all, &a.w, a.o)
+	}
+	if len(all) < radixFrom { // not worth a goroutine
+		rates()
+	} else {
+		wg.Go(rates)
+	}
 	g.Figures = a.rowFigures(inWindow, &g.Counts)
+	wg.Wait()
 	if tpot := g.Figure("tpot"); tpot != nil && tpot.Mean > 0 {
 		g.Throughput.TokensPerUser = 1000 / tpot.Mean
 	}
