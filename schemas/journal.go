@@ -373,6 +373,12 @@ type batchSum struct {
 func readSums(segment string) (sums []batchSum, damage string, err error) {
 	path := strings.TrimSuffix(segment, ".arrows") + ".sums"
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if st, err := os.Stat(segment); err == nil && st.Size() == 0 {
+			return nil, "", nil // the process was killed between the making of the two files
+		}
+		return nil, fmt.Sprintf("%s is missing: the rows of its segment cannot be checked and are left out", path), nil
+	}
 	if err != nil {
 		return nil, "", err
 	}

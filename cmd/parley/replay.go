@@ -26,6 +26,11 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 	if c.DryRun {
 		return c.plan(p, cfg)
 	}
+	if c.Resume {
+		if done, err := c.seal(ctx, p, ui); done {
+			return err
+		}
+	}
 	if err := checkReplayOutput(c); err != nil {
 		return usageError(err)
 	}
@@ -41,8 +46,20 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 		ui.note("--insecure: the server's certificate is not verified")
 	}
 	outcome, err := c.drive(ctx, p, ui, cfg)
+	if errors.Is(err, replay.ErrInterrupted) {
+		return exitError{codeInterrupted, err}
+	}
 	if outcome == nil {
 		return err
+	}
+	if c.Calibrate && err == nil && outcome.Sealable && outcome.Meta.Ended != "interrupted" {
+		ui.note("calibrating: the same load against the simulated server, whose true times are known")
+		if outcome.Meta.Calibration, err = calibrate(ctx, cfg, outcome); err != nil {
+			// The run itself is whole: it is not lost for this.
+			outcome.Meta.Warnings = append(outcome.Meta.Warnings, fmt.Sprintf("the calibration failed: %v", err))
+			ui.note("the calibration failed: %v", err)
+			err = nil
+		}
 	}
 	return c.settle(ctx, p, ui, outcome, err)
 }
@@ -69,6 +86,32 @@ func (c *replayCommand) plan(p *program, cfg replay.Config) error {
 		return err
 	}
 	return printShape(p.stdout, shape)
+}
+
+// seal makes the files of a run that had ended, but whose program was killed, or whose disk was full, before
+// they stood. It says whether there was such a run; of any other journal the run itself tells.
+func (c *replayCommand) seal(ctx context.Context, p *program, ui *ui) (done bool, err error) {
+	dir := schemas.JournalPath(c.Output)
+	if !schemas.IsJournal(dir) {
+		return false, nil
+	}
+	state, err := schemas.ReadJournal(dir, func([]schemas.Request) error { return nil })
+	if err != nil || !state.Finished {
+		return false, nil
+	}
+	meta, err := schemas.JournalMeta(dir)
+	if err != nil {
+		return false, nil
+	}
+	if state.Rows != meta.Rows {
+		return true, fmt.Errorf("%s holds %d of the %d rows of a run that ended: the run wrote its file before, or the journal is damaged", dir, state.Rows, meta.Rows)
+	}
+	if err := schemas.CheckOutput(c.Output, c.Force); err != nil {
+		return true, usageError(err)
+	}
+	ui.note("the run had ended: its rows become %s", c.Output)
+	c.Force = true // the telemetry may stand there already, from this very journal
+	return true, c.settle(ctx, p, ui, &replay.Outcome{Journal: dir, Meta: *meta, Sealable: true}, nil)
 }
 
 // checkReplayOutput finds out before the load whether its results will have a place.
