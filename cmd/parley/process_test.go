@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"parley/replay/simserver"
 	"parley/schemas"
 )
 
@@ -136,17 +134,6 @@ func until(t testing.TB, what string, limit time.Duration, ok func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-}
-
-// simulator starts a simulated server in a process of its own.
-func (b binary) simulator(t testing.TB, query string) *simserver.Process {
-	t.Helper()
-	s, err := simserver.Start(context.Background(), b.command(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Kill)
-	return s
 }
 
 // dataset writes conversations of so many turns, each answer of so many tokens.
