@@ -2,31 +2,58 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
+	"parley/replay"
 	"parley/replay/simserver"
+	"parley/schemas"
 )
 
 func isSimulated(url string) bool { return strings.HasPrefix(url, "sim:") }
 
 // startSimulator starts the server that a sim: URL describes, in a process of its own: this program
 // again, in another role, which shares nothing with the client but the machine.
-func startSimulator(ctx context.Context, url string) (*simserver.Process, error) {
-	cfg, err := simserver.ParseURL(url)
+func startSimulator(ctx context.Context, address string) (*simserver.Process, error) {
+	cfg, err := simserver.ParseURL(address)
 	if err == nil {
 		err = cfg.Validate()
 	}
 	if err != nil {
-		return nil, usageError(fmt.Errorf("--url %s: %w", url, err))
+		return nil, usageError(fmt.Errorf("--url %s: %w", address, err))
 	}
+	_, query, _ := strings.Cut(address, "?")
+	return startSimulatorQuery(ctx, query)
+}
+
+// calibrate measures what this client adds at a run's load, against a simulated server that logs its true
+// times.
+func calibrate(ctx context.Context, cfg replay.Config, outcome *replay.Outcome) (_ *schemas.Calibration, err error) {
+	dir, err := os.MkdirTemp("", "parley-calibration-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	log := filepath.Join(dir, "truth.jsonl")
+	return replay.Calibrate(ctx, cfg, outcome, func(ctx context.Context, query string) (*replay.Simulator, error) {
+		s, err := startSimulatorQuery(ctx, strings.TrimPrefix(query+"&log="+url.QueryEscape(log), "&"))
+		if err != nil {
+			return nil, err
+		}
+		return &replay.Simulator{URL: s.URL, Log: log, Stop: s.Stop}, nil
+	})
+}
+
+func startSimulatorQuery(ctx context.Context, query string) (*simserver.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start the simulated server: %w", err)
 	}
-	_, query, _ := strings.Cut(url, "?")
 	cmd := exec.Command(self)
 	cmd.Args[0] = os.Args[0]
 	// Only what it needs: a key in the environment is none of its business.

@@ -222,7 +222,7 @@ func (s *soak) killWhileSealing(t *testing.T) {
 			_, err := os.Stat(filepath.Join(journal, "finished.json"))
 			return err == nil || p.ended()
 		})
-		time.Sleep(time.Duration(rnd.Float64() * float64(150*time.Millisecond)))
+		time.Sleep(time.Duration(rnd.Float64() * float64(500*time.Millisecond)))
 		_ = p.Process.Kill()
 		<-p.done
 		if _, err := os.Stat(out); err == nil {

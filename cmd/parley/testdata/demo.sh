@@ -16,10 +16,10 @@ run() {
 # then not worth much, but the demonstration goes on.
 replay() { run "$parley" replay "$@" || [ $? -eq 3 ]; }
 
-run "$parley" generate -o "$demo/chat.parquet" --preset chat -n 400 --seed 7
-replay "$demo/chat.parquet" -o "$demo/run.parquet" --label cached --concurrency 32 \
-	--url 'sim:?prefill=20000&itl=8ms&slots=32' --think 0.001x --think-cap 1s --ignore-eos >"$demo/run.txt"
-replay "$demo/chat.parquet" -o "$demo/nocache.parquet" --label no-cache --concurrency 32 --requests 500 \
-	--url 'sim:?prefill=20000&itl=8ms&slots=32&cache_blocks=0' --think 0.001x --think-cap 1s --ignore-eos >"$demo/nocache.txt"
+run "$parley" generate -o "$demo/chat.parquet" --preset chat -n 300 --seed 7
+replay "$demo/chat.parquet" -o "$demo/run.parquet" --label cached --concurrency 64 \
+	--url 'sim:?prefill=20000&itl=2500us&slots=64' --think 0.001x --think-cap 1s --ignore-eos >"$demo/run.txt"
+replay "$demo/chat.parquet" -o "$demo/nocache.parquet" --label no-cache --concurrency 64 --requests 500 \
+	--url 'sim:?prefill=20000&itl=2500us&slots=64&cache_blocks=0' --think 0.001x --think-cap 1s --ignore-eos >"$demo/nocache.txt"
 run "$parley" analyze "$demo/run.parquet" --by turn --slo ttft=200ms --slo tpot=20ms --html "$demo/report.html"
 printf '\nThe report is %s/report.html; the files are %s/*.parquet.\n' "$demo" "$demo"
