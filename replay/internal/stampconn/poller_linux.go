@@ -88,6 +88,7 @@ func (p *Poller) run(raw syscall.RawConn) {
 	defer close(p.done)
 	events := make([]unix.EpollEvent, 512)
 	buf := make([]byte, 64<<10)
+	var busy []*Polled // had more to read than one turn allows
 	// The error is Close's.
 	_ = raw.Read(func(fd uintptr) bool {
 		for {
@@ -103,11 +104,27 @@ func (p *Poller) run(raw syscall.RawConn) {
 				p.mu.Lock()
 				s := p.slots[ev.Fd]
 				p.mu.Unlock()
-				if s != nil && s.gen == ev.Pad {
-					s.ready(ev.Events, buf)
+				if s != nil && s.gen == ev.Pad && s.ready(ev.Events, buf) {
+					busy = append(busy, s)
 				}
 			}
-			if int(n) < len(events) {
+			left := busy[:0]
+			for _, s := range busy {
+				if s.again(buf) {
+					left = append(left, s)
+				}
+			}
+			clear(busy[len(left):])
+			busy = left
+			switch {
+			case len(busy) > 0:
+				p.mu.Lock()
+				closed := p.closed
+				p.mu.Unlock()
+				if closed {
+					return true
+				}
+			case int(n) < len(events):
 				return false // what comes now is told by an event of its own
 			}
 		}
@@ -126,6 +143,7 @@ type Polled struct {
 	result        chan error    // how the loop ended
 	writable      chan struct{}
 	timer         *time.Timer
+	busy          bool // it is in the poller's list of those that have more to read; the poller's own
 
 	mu        sync.Mutex
 	recv      Receiver
@@ -194,8 +212,9 @@ func (p *Poller) release(slot int32) {
 	p.mu.Unlock()
 }
 
-// ready takes an event. It is called by the poller's goroutine.
-func (s *Polled) ready(ev uint32, buf []byte) {
+// ready takes an event, and says whether there is more to read than one turn allows. It is called by the
+// poller's goroutine.
+func (s *Polled) ready(ev uint32, buf []byte) (more bool) {
 	const ended = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,34 +226,58 @@ func (s *Polled) ready(ev uint32, buf []byte) {
 		}
 	}
 	if ev&(unix.EPOLLIN|ended) == 0 || s.closed {
-		return
+		return false
 	}
 	if s.f == nil {
 		s.pending = true
-		return
+		return false
 	}
-	s.read(buf, ev&ended != 0)
+	if s.busy {
+		return false // its turn comes
+	}
+	s.busy = s.read(buf, ev&ended != 0)
+	return s.busy
 }
 
-// read reads what there is. A short read was all there is unless the event tells of an end, too: what comes
-// later is told by an event of its own. The caller holds mu, and there is a loop.
-func (s *Polled) read(buf []byte, toEnd bool) {
+// again goes on with a socket that had more to read, and says whether it still has.
+func (s *Polled) again(buf []byte) (more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		s.busy = false
+	case s.f == nil:
+		s.busy, s.pending = false, true
+	default:
+		s.busy = s.read(buf, true)
+	}
+	return s.busy
+}
+
+// maxReads bounds what one socket may have read in one turn: a server that sends faster than it can be read
+// must not hold up the other streams, nor its own deadline.
+const maxReads = 16
+
+// read reads what there is, and says whether it left off because that is too much for one turn. A short read
+// was all there is unless the event tells of an end, too: what comes later is told by an event of its own.
+// The caller holds mu, and there is a loop.
+func (s *Polled) read(buf []byte, toEnd bool) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.end(&panicked{v, debug.Stack()})
 		}
 	}()
-	for {
+	for range maxReads {
 		n, stamp, errno := s.recv.Recv(s.fd, buf)
 		switch {
 		case errno == syscall.EAGAIN:
-			return
+			return false
 		case errno != 0:
 			s.end(s.opError("read", errno))
-			return
+			return false
 		case n == 0:
 			s.end(io.EOF)
-			return
+			return false
 		}
 		kernel := stamp != 0
 		if !kernel {
@@ -242,12 +285,13 @@ func (s *Polled) read(buf []byte, toEnd bool) {
 		}
 		if !s.f(buf[:n], stamp, kernel) {
 			s.end(nil)
-			return
+			return false
 		}
 		if n < len(buf) && !toEnd {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // end ends the loop. The caller holds mu.
@@ -279,9 +323,15 @@ func (s *Polled) Loop(f func(p []byte, unixNS int64, kernel bool) (more bool)) e
 	}
 	s.f = f
 	if s.pending {
-		s.pending = false
 		buf := s.p.buffers.Get().(*[]byte)
-		s.read(*buf, true)
+		for s.pending && s.f != nil && !s.late() {
+			s.pending = false
+			if s.read(*buf, true) {
+				s.pending = true
+				s.mu.Unlock() // Close may want it
+				s.mu.Lock()
+			}
+		}
 		s.p.buffers.Put(buf)
 	}
 	s.mu.Unlock()
@@ -300,6 +350,12 @@ func (s *Polled) Loop(f func(p []byte, unixNS int64, kernel bool) (more bool)) e
 		panic(p)
 	}
 	return err
+}
+
+// late says whether the deadline has passed.
+func (s *Polled) late() bool {
+	until := s.deadline.Load()
+	return until != 0 && time.Duration(until) <= time.Since(s.p.base)
 }
 
 // wait waits for an answer, until the deadline: then the error is os.ErrDeadlineExceeded itself.

@@ -98,6 +98,7 @@ type socket struct {
 	n     int
 	stamp int64
 	err   error
+	more  bool // drain left off although there may be more
 
 	// The arguments of the loop under way.
 	conn    *Conn
@@ -143,7 +144,12 @@ func newSocket(nc net.Conn) *socket {
 func (s *socket) drain(fd uintptr) bool {
 	buf := s.buffers.Get().(*[]byte)
 	wait := false
-	for {
+	s.more = false
+	for reads := 0; ; reads++ {
+		if reads == maxReads {
+			s.more = true // the deadline is looked at in between
+			break
+		}
 		n, stamp, errno := s.recv.Recv(int(fd), *buf)
 		if errno == syscall.EAGAIN {
 			wait = true
@@ -169,6 +175,9 @@ func (s *socket) drain(fd uintptr) bool {
 func (s *socket) loop(c *Conn, buffers *sync.Pool, f func([]byte, int64, bool) bool) error {
 	s.conn, s.buffers, s.f, s.err = c, buffers, f, nil
 	err := s.raw.Read(s.each)
+	for err == nil && s.more {
+		err = s.raw.Read(s.each)
+	}
 	s.conn, s.buffers, s.f = nil, nil, nil
 	if err != nil {
 		return err
