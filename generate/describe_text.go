@@ -122,11 +122,11 @@ func (d *Description) writePrefixes(w io.Writer) error {
 	return t.Flush()
 }
 
-// printable replaces control characters, so that nothing in a dataset moves a terminal's cursor or breaks
-// the columns.
+// printable replaces control characters and those that turn the direction of text, so that nothing in a
+// dataset moves a terminal's cursor or breaks the columns.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
 			return '\uFFFD'
 		}
 		return r

@@ -4,6 +4,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,11 +40,32 @@ func Write(w io.Writer, format Format, res *analyze.Result, o Options) error {
 	case CSV:
 		return writeCSV(w, res)
 	case JSON:
-		out := json.NewEncoder(w)
-		out.SetIndent("", "  ")
-		return out.Encode(res)
+		text, err := json.MarshalIndent(res, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(escaped(text), '\n'))
+		return err
 	}
 	return fmt.Errorf("there is no format %q: choose table, json, csv or markdown", format)
+}
+
+// escaped writes as escapes what JSON allows in a string as it is, and a terminal would obey: the control
+// characters from U+007F on, and those that turn the direction of text. The data is the same.
+func escaped(text []byte) []byte {
+	isUnsafe := func(r rune) bool { return r >= 0x7f && unsafeRune(r) }
+	if bytes.IndexFunc(text, isUnsafe) < 0 {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if isUnsafe(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }
 
 // clean makes a string from a file safe to print: control characters, which a terminal would obey, and

@@ -172,7 +172,7 @@ func TestStringsFromFilesAreHarmless(t *testing.T) {
 	res.Comparison.Config = []analyze.ConfigChange{{Setting: hostile, Baseline: hostile, Candidate: hostile}}
 	res.Gates[0].Text = hostile
 	res.Sweep.Rows[0].Label = hostile
-	for _, format := range []Format{Table, Markdown, CSV} {
+	for _, format := range []Format{Table, Markdown, CSV, JSON} {
 		var b bytes.Buffer
 		if err := Write(&b, format, res, Options{}); err != nil {
 			t.Fatal(err)
