@@ -236,7 +236,7 @@ func (c *replayCommand) settle(ctx context.Context, p *program, ui *ui, outcome 
 	runErr = errors.Join(runErr, err)
 	if outcome.Sealable {
 		if _, err := schemas.SealRun(c.Output, meta, c.Force); err != nil {
-			runErr = errors.Join(runErr, err)
+			runErr = errors.Join(runErr, fmt.Errorf("%w: the same command with --resume makes the files from there", err))
 		} else {
 			ui.note("%s", written(c.Output, meta))
 		}

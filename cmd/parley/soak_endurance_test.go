@@ -18,9 +18,13 @@ func (s *soak) million(t *testing.T) {
 	data := dataset(t, 2000, 5, 3)
 	out := filepath.Join(t.TempDir(), "run.parquet")
 	begin := time.Now()
-	p := ran(t, s.parley, time.Hour, finished, "replay", data, "--url", "sim:?base=0s&prefill=0&itl=0s&jitter=0&slots=0&cache_blocks=0",
-		"-o", out, "--concurrency", "64", "--requests", fmt.Sprint(n), "--no-probe")
-	took := time.Since(begin)
+	p := launch(t, s.parley.command("replay", data, "--url", "sim:?base=0s&prefill=0&itl=0s&jitter=0&slots=0&cache_blocks=0",
+		"-o", out, "--concurrency", "64", "--requests", fmt.Sprint(n), "--no-probe"))
+	peaks := watchPeak(p)
+	if code := p.code(t, time.Hour); code != codeOK && code != codeVerdict {
+		t.Fatalf("exit code %d\n%s", code, p.errs.String())
+	}
+	took, peak := time.Since(begin), <-peaks
 	_, meta := reconciled(t, out)
 	if ok := meta.Counts["ok"]; ok != int64(n) {
 		t.Errorf("%d turns are ok: %v", ok, meta.Counts)
@@ -28,10 +32,10 @@ func (s *soak) million(t *testing.T) {
 	flat(t, "resident memory, MB", scaled(series(t, out, "rss_bytes"), 1e-6), 24)
 	flat(t, "goroutines", series(t, out, "goroutines"), 20)
 	t.Logf("%d requests in %v (%.0f/s), %d rows; peak memory %.0f MB with the summary and the file's making",
-		n, took.Round(time.Second), float64(n)/(float64(meta.EndedNS)/1e9), meta.Rows, peakRSS(p)/1e6)
+		n, took.Round(time.Second), float64(n)/(float64(meta.EndedNS)/1e9), meta.Rows, peak/1e6)
 	// The summary holds a few columns of all rows: some 200 bytes for each.
-	if limit := 300e6 + 400*float64(n); peakRSS(p) > limit {
-		t.Errorf("peak memory %.0f MB, limit %.0f MB", peakRSS(p)/1e6, limit/1e6)
+	if limit := 300e6 + 400*float64(n); peak > limit {
+		t.Errorf("peak memory %.0f MB, limit %.0f MB", peak/1e6, limit/1e6)
 	}
 }
 

@@ -85,6 +85,17 @@ func bomb(n int64) []byte {
 	return b.Bytes()
 }
 
+// watched runs a load to its end and gives the most memory that the client had.
+func (s *soak) watched(t *testing.T, args ...string) (peak float64) {
+	t.Helper()
+	p := launch(t, s.parley.command(args...))
+	peaks := watchPeak(p)
+	if code := p.code(t, patience); code != codeOK && code != codeVerdict {
+		t.Fatalf("exit code %d\n%s", code, p.errs.String())
+	}
+	return <-peaks
+}
+
 // hostile has servers send what no client expects. Each request ends with a named error (or as a success,
 // where only the form is odd), the run ends by itself, and the client's memory stays bounded.
 func (s *soak) hostile(t *testing.T) {
@@ -163,7 +174,7 @@ func (s *soak) hostile(t *testing.T) {
 			io.WriteString(w, "HTTP/1.1 500 Internal Server Error\r\nContent-Encoding: gzip\r\n\r\n")
 			w.Write(big)
 		}},
-		{"a compression that is none", "content_encoding", func(w io.Writer) {
+		{"a compression that is none", "bad_response", func(w io.Writer) {
 			io.WriteString(w, streamHead+"Content-Encoding: gzip\r\n\r\n"+roleEvent)
 		}},
 		{"compressed zeros", "event_too_long|not_json", func(w io.Writer) {
@@ -192,7 +203,13 @@ func (s *soak) hostile(t *testing.T) {
 		{"invalid UTF-8", "ok", func(w io.Writer) {
 			io.WriteString(w, streamHead+"\r\n"+roleEvent+strings.ReplaceAll(textEvent, "word", "w\xff\xc3rd\xed\xa0\x80")+lastEvent+doneEvent)
 		}},
+		{"an unknown compression", "content_encoding", func(w io.Writer) {
+			io.WriteString(w, streamHead+"Content-Encoding: magic\r\n\r\n"+roleEvent)
+		}},
 		{"a length that is a lie", "cut_body", func(w io.Writer) {
+			io.WriteString(w, streamHead+"Content-Length: 99999\r\n\r\n"+roleEvent)
+		}},
+		{"a length above the limit", "body_too_large", func(w io.Writer) {
 			io.WriteString(w, streamHead+"Content-Length: 999999999999\r\n\r\n"+roleEvent)
 		}},
 		{"a length beyond all numbers", "bad_response", func(w io.Writer) {
@@ -208,7 +225,7 @@ func (s *soak) hostile(t *testing.T) {
 			url := hostileServer(t, tt.answer)
 			out := filepath.Join(t.TempDir(), "run.parquet")
 			begin := time.Now()
-			p := ran(t, s.parley, patience, finished, "replay", data, "--url", url, "-o", out, "--concurrency", "2", "--model", "m",
+			peak := s.watched(t, "replay", data, "--url", url, "-o", out, "--concurrency", "2", "--model", "m",
 				"--no-probe", "--scrape", "none", "--keep-going", "--timeout", "4s", "--idle-timeout", "3s", "--save-text")
 			counts, _ := reconciled(t, out)
 			total := 0
@@ -225,12 +242,17 @@ func (s *soak) hostile(t *testing.T) {
 			if total != 2 {
 				t.Errorf("%d rows", total)
 			}
-			// Two answers of the largest size that is taken (64 MiB), each in a buffer that has doubled.
-			if peak := peakRSS(p); peak > 900e6 {
-				t.Errorf("peak memory %.0f MB", peak/1e6)
+			// Two answers of the largest size that is taken (64 MiB), each in a buffer that has doubled. Of
+			// streams of tokens each token's time is kept: in four seconds some millions of them.
+			limit := 900e6
+			if tt.name == "tokens without end" {
+				limit = 2500e6
 			}
-			most = max(most, peakRSS(p))
-			t.Logf("%v in %v, peak memory %.0f MB", counts, time.Since(begin).Round(10*time.Millisecond), peakRSS(p)/1e6)
+			if peak > limit {
+				t.Errorf("peak memory %.0f MB, limit %.0f MB", peak/1e6, limit/1e6)
+			}
+			most = max(most, peak)
+			t.Logf("%v in %v, peak memory %.0f MB", counts, time.Since(begin).Round(10*time.Millisecond), peak/1e6)
 		})
 	}
 	t.Logf("%d hostile answers, two requests each; most memory %.0f MB", len(tests), most/1e6)
@@ -341,7 +363,6 @@ func (s *soak) hostileTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	harmless("the report", string(page))
 	for _, bad := range []string{"<script>alert", "<img src=x"} {
 		if strings.Contains(string(page), bad) {
 			t.Errorf("the report holds %q", bad)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,8 +21,6 @@ import (
 	"parley/replay/simserver"
 	"parley/schemas"
 )
-
-func usage(p *process) *syscall.Rusage { return p.ProcessState.SysUsage().(*syscall.Rusage) }
 
 // killLoads are the loads that are killed: few and many streams, closed and open loop, with and without
 // text, with and without failures.

@@ -147,24 +147,23 @@ func openFiles(pid int) float64 {
 	return float64(len(entries))
 }
 
-// resident gives a process's memory in bytes, 0 when it has gone.
-func resident(pid int) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseFloat(fields[1], 64)
-	if err != nil {
-		return 0
-	}
-	return pages * float64(os.Getpagesize())
-}
-
-// peakRSS gives the most memory that a process that has ended had, in bytes.
-func peakRSS(p *process) float64 {
-	return float64(usage(p).Maxrss) * 1024
+// watchPeak gives, once the process has ended, the most memory that it had, in bytes. The kernel's figure at
+// the end would do, did it not count the memory that the parent had when it forked.
+func watchPeak(p *process) <-chan float64 {
+	result := make(chan float64, 1)
+	go func() {
+		peak := 0.0
+		for !p.ended() {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+			if _, after, ok := strings.Cut(string(text), "VmHWM:"); ok && err == nil {
+				if f := strings.Fields(after); len(f) > 0 {
+					kib, _ := strconv.ParseFloat(f[0], 64)
+					peak = max(peak, kib*1024)
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		result <- peak
+	}()
+	return result
 }
