@@ -285,7 +285,7 @@ func (s *soak) nameGone(t *testing.T) {
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	out := filepath.Join(dir, "run.parquet")
 	args := append(slices.Clone(enter), s.parley.path, "replay", dataset(t, 200, 5, 1), "--url", "http://"+name+":"+port, "-o", out, "--concurrency", "2",
-		"--keep-going", "--no-probe", "--model", "m", "--duration", "20s", "--think", "50ms", "--scrape", "none", "--preconnect", "-1")
+		"--keep-going", "--no-probe", "--model", "m", "--duration", "20s", "--think", "50ms", "--scrape", "none", "--preconnect=-1")
 	p := launch(t, exec.Command(args[0], args[1:]...))
 	underWay(t, p, out, 20)
 	write(hosts, "127.0.0.1 localhost\n")
