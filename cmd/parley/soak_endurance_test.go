@@ -14,7 +14,7 @@ import (
 // million sends very many requests to a server without pauses: the client's memory does not grow with them,
 // and every one has its row.
 func (s *soak) million(t *testing.T) {
-	n := pick(s, 60_000, 1_000_000)
+	n := pick(s, 200_000, 1_000_000)
 	data := dataset(t, 2000, 5, 3)
 	out := filepath.Join(t.TempDir(), "run.parquet")
 	begin := time.Now()
@@ -53,7 +53,7 @@ const faulty = "ttft=20ms&itl=3ms&slots=0&close_idle=50ms&fail=0.03&429=0.03&cut
 // faultyKinds is what may come of it.
 var faultyKinds = []string{
 	"ok", "http_error server_error", "http_error rate_limited", "incomplete cut_body", "incomplete reset", "transport_error reset",
-	"incomplete no_finish", "timeout timeout_idle", "stream_error server_error", "empty no_tokens", "not_reached budget", "canceled grace",
+	"transport_error eof_before_response", "incomplete no_finish", "timeout timeout_idle", "stream_error server_error", "empty no_tokens", "not_reached budget", "canceled grace",
 }
 
 // endurance keeps a load going on a faulty server, in closed loop and in open loop at the same time: memory,
@@ -93,6 +93,10 @@ func (s *soak) endurance(t *testing.T) {
 			}
 			counts, meta := reconciled(t, l.out)
 			allowed(t, counts, faultyKinds...)
+			// A new connection that is idle for 50 ms, because the machine is busy, is closed, too. That is rare.
+			if n := counts["transport_error eof_before_response"]; int64(n) > meta.Planned/200 {
+				t.Errorf("%d requests found their connection closed", n)
+			}
 			for _, kind := range []string{"ok", "http_error server_error", "incomplete no_finish", "timeout timeout_idle", "empty no_tokens"} {
 				if counts[kind] == 0 {
 					t.Errorf("no row is %q: %v", kind, counts)
@@ -106,7 +110,7 @@ func (s *soak) endurance(t *testing.T) {
 	}
 }
 
-// race runs the program with the race detector under faults and interrupts.
+// race runs the program with the race detector, under faults in closed and open loop, and with calibration.
 func (s *soak) race(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		if _, err := exec.LookPath("gcc"); err != nil {
@@ -120,10 +124,10 @@ func (s *soak) race(t *testing.T) {
 	for i, more := range [][]string{
 		{"--concurrency", "20", "--save-text", "--retries", "1", "--cookies", "--echo-header", "x-session-token", "--duration", pick(s, "8s", "2m")},
 		{"--rate", "30", "--max-conversations", "30", "--when-full", "shed", "--max-in-flight", "20", "--duration", pick(s, "8s", "2m")},
-		{"--concurrency", "20", "--http2", "--loops", "2", "--calibrate", "--stagger"},
+		{"--concurrency", "20", "--loops", "2", "--calibrate", "--stagger", "--ramp", "100ms"},
 	} {
 		out := filepath.Join(dir, fmt.Sprintf("run%d.parquet", i))
-		args := append([]string{"replay", data, "--url", "sim:?" + faulty, "-o", out, "--idle-timeout", "2s", "--grace", "3s", "--keep-going", "--no-probe"}, more...)
+		args := append([]string{"replay", data, "--url", "sim:?" + faulty, "-o", out, "--idle-timeout", "2s", "--grace", "3s", "--keep-going", "--no-probe", "--ready-timeout", "1m"}, more...)
 		if i == 2 {
 			args[3] = "sim:?ttft=5ms&itl=1ms&slots=0"
 		}
