@@ -93,13 +93,3 @@ func DictionaryMarkdown() string {
 	}
 	return b.String()
 }
-
-// columnNames gives the top-level columns of T in order.
-func columnNames[T Row]() []string {
-	t := reflect.TypeFor[T]()
-	names := make([]string, t.NumField())
-	for i := range names {
-		names[i], _, _ = strings.Cut(t.Field(i).Tag.Get("parquet"), ",")
-	}
-	return names
-}
