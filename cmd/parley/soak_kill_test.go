@@ -219,7 +219,12 @@ func (s *soak) killWhileSealing(t *testing.T) {
 			_, err := os.Stat(filepath.Join(journal, "finished.json"))
 			return err == nil || p.ended()
 		})
-		time.Sleep(time.Duration(rnd.Float64() * float64(500*time.Millisecond)))
+		// Every other time soon, while the file is being made; else rather about the time when it stands.
+		within := 500 * time.Millisecond
+		if i%2 == 0 {
+			within = 50 * time.Millisecond
+		}
+		time.Sleep(time.Duration(rnd.Float64() * float64(within)))
 		_ = p.Process.Kill()
 		<-p.done
 		if _, err := os.Stat(out); err == nil {
