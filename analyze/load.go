@@ -127,7 +127,22 @@ func expand(paths []string) ([]string, error) {
 			add(f)
 		}
 	}
+	if len(paths) > 1 {
+		// A shell's glob names the telemetry that stands beside each run too. Named alone it is a mistake,
+		// which opening it tells.
+		if runs := slices.DeleteFunc(slices.Clone(files), isTelemetry); len(runs) > 0 {
+			files = runs
+		}
+	}
 	return files, errors.Join(errs...)
+}
+
+func isTelemetry(path string) bool {
+	if !strings.HasSuffix(path, ".telemetry.parquet") {
+		return false
+	}
+	kind, err := schemas.Inspect(path)
+	return err == nil && kind == schemas.KindTelemetry
 }
 
 func expandOne(path string) ([]string, error) {

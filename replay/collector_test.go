@@ -107,7 +107,8 @@ func TestRealDiskFull(t *testing.T) {
 		t.Skipf("a small file system cannot be mounted here: %v", err)
 	}
 	defer syscall.Unmount(dir, 0)
-	url, _ := simulate(t, "ttft=0s&base=0s&prefill=0&itl=1us&slots=0&jitter=0")
+	// Paced, so that several batches find room before one does not.
+	url, _ := simulate(t, "ttft=20ms&prefill=0&itl=1us&slots=0&jitter=0")
 	convs := talks(300, 20, 0)
 	for i := range convs {
 		n := int64(100)

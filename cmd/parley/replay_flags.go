@@ -15,7 +15,7 @@ import (
 type replayCommand struct {
 	Dataset string `arg:"" placeholder:"DATASET" help:"Conversations to replay: a file of parley generate, or any Parquet file of chats."`
 
-	URL    []string `group:"Target" sep:"none" placeholder:"URL" help:"Base URL of the server, http://, https://, unix:///path, or sim:?itl=12ms&slots=64 for the built-in simulated server. Repeat it to spread conversations over several."`
+	URL    []string `group:"Target" sep:"none" placeholder:"URL" help:"Base URL of the server, http:// or https://, or sim:?itl=12ms&slots=64 for the built-in simulated server. Repeat it to spread conversations over several."`
 	API    string   `group:"Target" default:"chat" enum:"chat,completions,responses,anthropic,ollama" help:"API to speak: ${enum}."`
 	Model  string   `group:"Target" help:"Model to ask for (default: the server's first)."`
 	Output string   `group:"Target" short:"o" placeholder:"FILE" help:"File of results to write; never overwritten without --force."`

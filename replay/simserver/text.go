@@ -60,5 +60,9 @@ func wordAt(tag string, rnd uint64, i int, outside bool) string {
 	if outside {
 		return foreign[x%uint64(len(foreign))]
 	}
-	return words[x%uint64(len(words))]
+	n := uint64(len(words))
+	if i%2 == 1 {
+		n-- // no full stop: two in a row would be one token
+	}
+	return words[x%n]
 }
