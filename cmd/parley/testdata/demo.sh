@@ -6,9 +6,8 @@ parley=${BIN:?}/parley
 demo=${DEMO:?}
 rm -rf "$demo"
 mkdir -p "$demo"
-cd_note() { printf '\n$ %s\n' "$*"; }
 run() {
-	cd_note "$@"
+	printf '\n$ %s\n' "$*" >&2
 	"$@"
 }
 
