@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -15,12 +14,18 @@ func processCPU() (seconds float64, peakRSS, rss int64) {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {
 		seconds = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
-		peakRSS = u.Maxrss * 1024
 	}
-	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
-		if f := bytes.Fields(text); len(f) > 1 {
-			pages, _ := strconv.ParseInt(string(f[1]), 10, 64)
-			rss = pages * int64(os.Getpagesize())
+	// Not ru_maxrss, which holds the memory of the process that started this one, too.
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return seconds, 0, 0
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		to := map[string]*int64{"VmHWM": &peakRSS, "VmRSS": &rss}[name]
+		if f := strings.Fields(value); to != nil && len(f) == 2 {
+			kib, _ := strconv.ParseInt(f[0], 10, 64)
+			*to = kib * 1024
 		}
 	}
 	return seconds, peakRSS, rss
