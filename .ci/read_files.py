@@ -23,7 +23,7 @@ def metadata(path, kind):
 
 def both(path, query):
     """One figure by DuckDB, and the rows by pyarrow."""
-    return duckdb.sql(query.format(f"read_parquet('{path}')")).fetchone(), pq.read_table(path)
+    return duckdb.sql(query.format(f"read_parquet('{path}')")).fetchall()[0], pq.read_table(path)
 
 
 conversations, requests = sys.argv[1:3]
