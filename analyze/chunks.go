@@ -323,14 +323,14 @@ func (c *chunkFigures) joinValues(workers []*chunkWorker) {
 	}
 }
 
-// peakRate gives the tokens of the best whole second in [from, to), or of the best second that it
-// touches where it holds no whole one.
+// peakRate gives the tokens of the best second of those that lie in [from, to) by at least a half (a window
+// seldom begins on a whole second), or of the best that it touches where there is none.
 func (c *chunkFigures) peakRate(from, to int64) Num {
 	best, partly := Missing, Missing
 	for s, units := range c.perSecond {
 		v := float64(units) / tokenUnit
 		a, b := int64(s)*1e9, int64(s+1)*1e9
-		if a >= from && b <= to {
+		if min(b, to)-max(a, from) >= 5e8 {
 			best = Num(math.Max(v, zeroIfMissing(best)))
 		} else if b > from && a < to {
 			partly = Num(math.Max(v, zeroIfMissing(partly)))

@@ -316,12 +316,7 @@ func (pl *plotter) bands(name string, by GroupSpec) Bands {
 		}
 		out.X, out.Low, out.High = append(out.X, x), append(out.Low, k.Low), append(out.High, k.High)
 		out.N, out.Mean = append(out.N, f.N), append(out.Mean, f.Mean)
-		// A plot shows the middle of few rows too; the tails it leaves out.
-		median := f.Percentiles[0].Value
-		if !median.Known() {
-			median = Num(quantile(sortFloats(samples[i].values, nil), 0.5))
-		}
-		out.P50 = append(out.P50, median)
+		out.P50 = append(out.P50, f.Percentiles[0].Value)
 		out.P90 = append(out.P90, f.Percentiles[1].Value)
 		out.P99 = append(out.P99, f.Percentiles[2].Value)
 	}

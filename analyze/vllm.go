@@ -200,26 +200,20 @@ func vllmTotals(v *VLLM, res *RunResult, requests []vllmRequest) {
 		output += requests[i].output
 	}
 	t := &res.Total.Throughput
-	seconds := float64(t.Seconds)
-	per := func(n int64) any {
-		if seconds > 0 {
-			return float64(n) / seconds
-		}
-		return nil
-	}
 	v.set("duration", t.Seconds)
 	v.set("completed", completed)
 	v.set("failed", failed)
 	v.set("total_input_tokens", input)
 	v.set("total_output_tokens", output)
-	v.set("request_throughput", per(completed))
+	// The rates are the table's: they count what was completed in the window, not what was sent in it.
+	v.set("request_throughput", t.Requests)
 	var good any
 	if g := res.Total.Goodput; g != nil {
 		good = g.Requests
 	}
 	v.set("request_goodput", good)
-	v.set("output_throughput", per(output))
-	v.set("total_token_throughput", per(input+output))
+	v.set("output_throughput", t.CompletionTokens)
+	v.set("total_token_throughput", t.TotalTokens)
 	v.set("max_output_tokens_per_s", t.PeakTokenRate)
 	v.set("max_concurrent_requests", t.PeakInFlight)
 }

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"parley/generate/dist"
@@ -178,7 +181,11 @@ func (w *writing) file(fill func() error) error {
 	if err == nil && w.report.Conversations == 0 {
 		err = errors.New("no conversation was left to write")
 		if len(w.report.Skipped) > 0 {
-			err = fmt.Errorf("no conversation was left to write; left out: %v", w.report.Skipped)
+			var out []string
+			for _, reason := range slices.Sorted(maps.Keys(w.report.Skipped)) {
+				out = append(out, fmt.Sprintf("%d (%s)", w.report.Skipped[reason], reason))
+			}
+			err = fmt.Errorf("no conversation was left to write; left out: %s", strings.Join(out, ", "))
 		}
 	}
 	if err != nil {

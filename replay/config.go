@@ -73,18 +73,18 @@ type Config struct {
 	MinTokens        int64  `json:"min_tokens,omitempty"`
 	KeepGoing        bool   `json:"keep_going,omitempty"` // a failed turn does not end its conversation: the recorded answer takes its place
 
-	Headers        []string `json:"-"`                      // NAME: TEMPLATE with {conversation}, {turn}, {request}, {run}
-	BodyFields     []string `json:"body_fields,omitempty"`  // NAME=TEMPLATE
-	EchoHeaders    []string `json:"echo_headers,omitempty"` // response headers that go into the conversation's next request
-	Cookies        bool     `json:"cookies,omitempty"`      // a cookie jar per conversation
-	ExtraBody      string   `json:"extra_body,omitempty"`   // a JSON object merged into each request
-	Sampling       string   `json:"sampling,omitempty"`     // a JSON object merged into each request before ExtraBody
-	APIKey         string   `json:"-"`                      // never in a file
-	APIKeyEnv      string   `json:"api_key_env,omitempty"`  // where APIKey came from
-	Salt           bool     `json:"salt,omitempty"`         // a text of its own before each conversation instance of this run
-	FlushCache     bool     `json:"flush_cache,omitempty"`
-	NoProbe        bool     `json:"no_probe,omitempty"`
-	ReadyLimit     time.Duration
+	Headers        []string      `json:"-"`                      // NAME: TEMPLATE with {conversation}, {turn}, {request}, {run}
+	BodyFields     []string      `json:"body_fields,omitempty"`  // NAME=TEMPLATE
+	EchoHeaders    []string      `json:"echo_headers,omitempty"` // response headers that go into the conversation's next request
+	Cookies        bool          `json:"cookies,omitempty"`      // a cookie jar per conversation
+	ExtraBody      string        `json:"extra_body,omitempty"`   // a JSON object merged into each request
+	Sampling       string        `json:"sampling,omitempty"`     // a JSON object merged into each request before ExtraBody
+	APIKey         string        `json:"-"`                      // never in a file
+	APIKeyEnv      string        `json:"api_key_env,omitempty"`  // where APIKey came from
+	Salt           bool          `json:"salt,omitempty"`         // a text of this run's and this pass's own before each conversation
+	FlushCache     bool          `json:"flush_cache,omitempty"`
+	NoProbe        bool          `json:"no_probe,omitempty"`
+	ReadyLimit     time.Duration `json:"-"`                // 0 is 5 m, None is none
 	Scrape         []string      `json:"scrape,omitempty"` // metrics URLs; empty is each target's /metrics if there; "none" is none
 	ScrapeInterval time.Duration `json:"scrape_interval,omitempty"`
 	Retries        int           `json:"retries,omitempty"`
@@ -169,7 +169,7 @@ func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil:
-			bad("url", "not a URL: %w", hideURL(err))
+			bad("url", "not a URL: %w (does it lack http:// in front?)", hideURL(err))
 		case u.Scheme == "unix" || u.Scheme == "http+unix":
 			// The transport checks the path.
 		case u.Scheme != "http" && u.Scheme != "https":

@@ -62,6 +62,7 @@ type engine struct {
 
 	planned     atomic.Int64 // turns
 	notAdmitted atomic.Int64 // conversations
+	looped      atomic.Bool  // a second pass over the dataset has begun
 	started     atomic.Int64 // turns
 	inFlight    gauge
 	active      gauge
@@ -250,6 +251,9 @@ func (e *engine) moved() { e.lastMove.Store(e.clk.Now()) }
 func (e *engine) plan(c *conversation) {
 	if e.cfg.bounded {
 		e.planned.Add(int64(len(c.turns) - c.first))
+	}
+	if c.instance > 0 {
+		e.looped.Store(true)
 	}
 }
 

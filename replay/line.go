@@ -73,7 +73,7 @@ func (e *engine) openLine(to *server, c *conversation) (session, error) {
 	o := api.HistoryOptions{KeepReasoning: e.cfg.HistoryReasoning}
 	if e.cfg.Salt {
 		// It differs in the first characters, so that not one block of the prompt is in a cache.
-		o.Salt = saltOf(e.runID, c.row, c.instance)
+		o.Salt = saltOf(e.runID, c.instance)
 	}
 	if c.source.Tools != nil {
 		o.Tools = *c.source.Tools
@@ -90,9 +90,10 @@ func (e *engine) openLine(to *server, c *conversation) (session, error) {
 	return l, nil
 }
 
-// saltOf gives a text that differs from the first characters on for each conversation of each run.
-func saltOf(runID string, row, instance int64) string {
-	r := random(uint64(row), "salt "+runID, uint64(instance))
+// saltOf gives a text that differs from the first characters on for each pass over the dataset of each
+// run. The conversations of one pass have the same: what they share stays shared.
+func saltOf(runID string, instance int64) string {
+	r := random(0, "salt "+runID, uint64(instance))
 	return strconv.FormatUint(r.Uint64(), 36) + " "
 }
 

@@ -237,9 +237,6 @@ func (r *run) describe() error {
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel, CPU: cpu, CPUs: runtime.NumCPU(),
 		GOMAXPROCS: runtime.GOMAXPROCS(0), MemBytes: mem, GoVersion: runtime.Version(),
 	}
-	if !cfg.Salt && (cfg.loops == 0 && cfg.bounded || cfg.loops > 1) {
-		m.Warnings = append(m.Warnings, "the dataset may be replayed more than once without --salt: from the second pass on a prefix cache knows every prompt")
-	}
 	if !cfg.StartAt.IsZero() && time.Until(cfg.StartAt) <= 0 {
 		return fmt.Errorf("--start-at %s has passed", cfg.StartAt.Format(time.RFC3339))
 	}
@@ -393,6 +390,9 @@ func (r *run) finish(runErr error) (*Outcome, error) {
 	m.Ended = reason
 	if reason != endComplete {
 		m.StopNS = &at
+	}
+	if e.looped.Load() && !r.cfg.Salt {
+		m.Warnings = append(m.Warnings, "the dataset was replayed more than once without --salt: from the second pass on a prefix cache knows every prompt")
 	}
 	m.Planned = e.planned.Load()
 	m.NotAdmitted = e.notAdmitted.Load()

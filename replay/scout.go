@@ -80,7 +80,7 @@ func (r *run) scoutServer(ctx context.Context, s *server) error {
 
 // scoutSalt gives a text that makes a prompt before the load unlike any other.
 func (r *run) scoutSalt(purpose string) string {
-	return saltOf(r.meta.RunID+purpose+time.Now().Format(time.RFC3339Nano), 0, 0)
+	return saltOf(r.meta.RunID+purpose+time.Now().Format(time.RFC3339Nano), 0)
 }
 
 // probe sends requests that find out what the server takes, and stores it for the first target.

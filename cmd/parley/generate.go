@@ -16,16 +16,16 @@ import (
 
 // generateCommand is the command line of parley generate.
 type generateCommand struct {
-	Output    string `short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force."`
-	Force     bool   `help:"Overwrite the output."`
-	Preset    string `group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
-	Config    string `group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON)."`
-	From      string `group:"Source" placeholder:"FILE" help:"A file to import; - is standard input."`
-	Format    string `group:"Source" default:"auto" placeholder:"NAME" help:"Its format (default: told by its content)."`
-	Describe  string `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
-	JSON      bool   `group:"Source" name:"json" help:"Print the description, or the report of what was written, as JSON."`
-	Seed      uint64 `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
-	Tokenizer string `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a tokenizer.json, *.tiktoken or tokenizer.model file."`
+	Output    string   `short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force."`
+	Force     bool     `help:"Overwrite the output."`
+	Preset    string   `group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
+	Config    string   `group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON)."`
+	From      []string `group:"Source" sep:"none" placeholder:"FILE" help:"A file to import, or a folder of coding-agent traces; - is standard input."`
+	Format    string   `group:"Source" default:"auto" placeholder:"NAME" help:"Its format (default: told by its content)."`
+	Describe  string   `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
+	JSON      bool     `group:"Source" name:"json" help:"Print the description, or the report of what was written, as JSON."`
+	Seed      uint64   `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
+	Tokenizer string   `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a tokenizer.json, *.tiktoken or tokenizer.model file."`
 
 	Conversations   int           `group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
 	MinTurns        int           `group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
@@ -103,13 +103,20 @@ var errInterrupted = errors.New("interrupted")
 
 func (c *generateCommand) options(stdin io.Reader) (generate.Options, error) {
 	o := generate.Options{
-		Output: c.Output, Force: c.Force, Import: c.From, Format: c.Format, Stdin: stdin, Seed: c.Seed,
+		Output: c.Output, Force: c.Force, Format: c.Format, Stdin: stdin, Seed: c.Seed,
 		Tokenizer: c.Tokenizer, Conversations: c.Conversations, Workers: c.Workers,
 		JitterMS: float64(c.Jitter) / float64(time.Millisecond),
 		Filter:   generate.Filter{MinTurns: c.MinTurns, MaxTurns: c.MaxTurns, MaxPromptTokens: c.MaxPromptTokens},
 	}
 	var problems []error
 	var err error
+	switch len(c.From) {
+	case 0:
+	case 1:
+		o.Import = c.From[0]
+	default:
+		problems = append(problems, errors.New("--from: give one file (or a folder of coding-agent traces): put several together beforehand, or make a dataset of each"))
+	}
 	switch {
 	case c.Preset != "" && c.Config != "":
 		problems = append(problems, errors.New("--preset and --config exclude each other"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -93,6 +94,9 @@ func (p *profile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any
 			if object, ok := value.(map[string]any); ok { // --sampling, --extra-body
 				text, err := json.Marshal(object)
 				return string(text), err
+			}
+			if flag.Target.Kind() == reflect.String {
+				return fmt.Sprint(value), nil // a number, or a word that YAML takes for something else
 			}
 			return value, nil
 		}

@@ -68,8 +68,8 @@ const description = `parley benchmarks LLM servers with multi-turn conversations
   parley analyze run.parquet --by turn --html report.html
 
 Every flag can also be set in the environment, as PARLEY_<VERB>_<FLAG> (PARLEY_REPLAY_RATE=5), and in a
-profile (--profile). Exit codes: 0 done, 1 failed, 2 usage, 3 the verdict is INVALID or a gate did not
-hold, 130 interrupted (with its rows written).`
+profile (--profile). Exit codes: 0 done, 1 failed, 2 usage, 3 the verdict of replay is INVALID or a
+gate of analyze did not hold, 130 interrupted (with its rows written).`
 
 // parsed says how parsing the command line ended, when it ended the program.
 type parsed struct{ code int }

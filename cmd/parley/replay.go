@@ -119,6 +119,9 @@ func checkReplayOutput(c *replayCommand) error {
 	if c.Output == "" {
 		return errors.New("--output: missing: give the file to write, such as -o run.parquet")
 	}
+	if c.Resume && !schemas.IsJournal(schemas.JournalPath(c.Output)) {
+		return fmt.Errorf("--resume: there is no %s to continue: only a run that was killed leaves its journal; one that ended, or that was interrupted in good order, has its rows in %s", schemas.JournalPath(c.Output), c.Output)
+	}
 	return errors.Join(
 		schemas.CheckOutput(c.Output, c.Force),
 		schemas.CheckOutput(schemas.TelemetryPath(c.Output), c.Force),

@@ -61,7 +61,7 @@ type replayCommand struct {
 	Cookies          bool     `group:"Requests" help:"Keep a cookie jar per conversation."`
 	APIKeyEnv        string   `group:"Requests" name:"api-key-env" default:"OPENAI_API_KEY" placeholder:"NAME" help:"Environment variable that holds the API key (${default})."`
 	APIKeyFile       string   `group:"Requests" name:"api-key-file" type:"path" placeholder:"FILE" help:"File that holds the API key."`
-	Salt             bool     `group:"Requests" help:"Put a text of this run's own before each conversation, so that no earlier run's cache helps."`
+	Salt             bool     `group:"Requests" help:"Put a text before each conversation that is this run's own, and another in each pass over the dataset, so that no earlier run or pass fills the cache."`
 	FlushCache       bool     `group:"Requests" help:"Have the server forget its prefix cache first, and look whether it did."`
 	SaveText         bool     `group:"Requests" help:"Keep the answers in a column."`
 
