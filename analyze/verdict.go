@@ -310,8 +310,8 @@ func (j *judge) clock(a *analysis) {
 		kernel += c.KernelReads
 		user += c.UserReads
 		stepNS = max(stepNS, c.LargestStepNS, -c.LargestStepNS)
-		if c.ResponseFallback != "" {
-			fallback = c.ResponseFallback
+		if c.Fallback != "" {
+			fallback = c.Fallback
 		}
 	}
 	if kernel+user > 0 {

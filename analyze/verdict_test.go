@@ -93,7 +93,7 @@ func TestVerdictSignals(t *testing.T) {
 			m.Health = &schemas.Health{MachineIdleMin: 1, BacklogStalls: 2}
 		}},
 		{"user clock", "clock_fallback", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) {
-			m.Clock = schemas.ClockInfo{Source: "user", UserReads: 10, ResponseFallback: "no SO_TIMESTAMPING"}
+			m.Clock = schemas.ClockInfo{Source: "user", UserReads: 10, Fallback: "no SO_TIMESTAMPING"}
 		}},
 		{"clock set", "clock_step", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) { m.Clock.LargestStepNS = -50e6 }},
 		{"calibration", "calibration", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) { m.Calibration = &schemas.Calibration{TTFTErrP99: 12} }},

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
+
+	"parley/schemas"
 )
 
 // WriteJSON writes the description as indented JSON.
@@ -126,7 +127,7 @@ func (d *Description) writePrefixes(w io.Writer) error {
 // dataset moves a terminal's cursor or breaks the columns.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
+		if schemas.Unprintable(r) {
 			return '\uFFFD'
 		}
 		return r

@@ -452,9 +452,9 @@ func (r *run) clockInfo() {
 	c.Source = "kernel"
 	if c.KernelReads == 0 || c.UserReads > c.KernelReads/100 {
 		c.Source = "user"
-		c.ResponseFallback = "the kernel gave no receive stamps for these connections"
+		c.Fallback = "the kernel gave no receive stamps for these connections"
 		if r.cfg.UserClock {
-			c.ResponseFallback = "--user-clock"
+			c.Fallback = "--user-clock"
 		}
 	}
 	if info.Steps > 0 {

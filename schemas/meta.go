@@ -87,14 +87,14 @@ type Probe struct {
 
 // ClockInfo says which clocks the moments of a run come from.
 type ClockInfo struct {
-	Source           string `json:"source"`             // kernel: receive stamps by the kernel; user: by the process
-	KernelReads      int64  `json:"kernel_reads"`       // reads with a kernel stamp
-	UserReads        int64  `json:"user_reads"`         // reads without one
-	OffsetStartNS    int64  `json:"offset_start_ns"`    // CLOCK_REALTIME minus the run's clock at the start
-	OffsetEndNS      int64  `json:"offset_end_ns"`      // the same at the end
-	LargestStepNS    int64  `json:"largest_step_ns"`    // largest change of it between two samples
-	ResolutionNS     int64  `json:"resolution_ns"`      // of the pacing clock
-	ResponseFallback string `json:"fallback,omitempty"` // why user stamps were used
+	Source        string `json:"source"`             // kernel: receive stamps by the kernel; user: by the process
+	KernelReads   int64  `json:"kernel_reads"`       // reads with a kernel stamp
+	UserReads     int64  `json:"user_reads"`         // reads without one
+	OffsetStartNS int64  `json:"offset_start_ns"`    // CLOCK_REALTIME minus the run's clock at the start
+	OffsetEndNS   int64  `json:"offset_end_ns"`      // the same at the end
+	LargestStepNS int64  `json:"largest_step_ns"`    // largest change of it between two samples
+	ResolutionNS  int64  `json:"resolution_ns"`      // of the pacing clock
+	Fallback      string `json:"fallback,omitempty"` // why user stamps were used
 }
 
 // Host describes the client's machine.

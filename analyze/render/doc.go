@@ -9,15 +9,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"parley/analyze"
+	"parley/schemas"
 )
 
 // Format is a way to print a result.
 type Format string
 
-// The formats. What vllm bench serve saves needs the rows too: see analyze.VLLMResult.
+// The formats. What vllm bench serve saves needs the rows too: see analyze.VLLMResults.
 const (
 	Table    Format = "table"
 	JSON     Format = "json"
@@ -53,7 +53,7 @@ func Write(w io.Writer, format Format, res *analyze.Result, o Options) error {
 // escaped writes as escapes what JSON allows in a string as it is, and a terminal would obey: the control
 // characters from U+007F on, and those that turn the direction of text. The data is the same.
 func escaped(text []byte) []byte {
-	isUnsafe := func(r rune) bool { return r >= 0x7f && unsafeRune(r) }
+	isUnsafe := func(r rune) bool { return r >= 0x7f && schemas.Unprintable(r) }
 	if bytes.IndexFunc(text, isUnsafe) < 0 {
 		return text
 	}
@@ -71,20 +71,16 @@ func escaped(text []byte) []byte {
 // clean makes a string from a file safe to print: control characters, which a terminal would obey, and
 // characters that turn the direction of text are shown as their codes.
 func clean(s string) string {
-	if strings.IndexFunc(s, unsafeRune) < 0 && strings.ToValidUTF8(s, "") == s {
+	if strings.IndexFunc(s, schemas.Unprintable) < 0 && strings.ToValidUTF8(s, "") == s {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		if unsafeRune(r) {
+		if schemas.Unprintable(r) {
 			fmt.Fprintf(&b, "\\u%04x", r)
 		} else {
 			b.WriteRune(r)
 		}
 	}
 	return b.String()
-}
-
-func unsafeRune(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }

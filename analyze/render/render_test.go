@@ -16,6 +16,7 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/internal/synth"
+	"parley/schemas"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -216,7 +217,7 @@ func FuzzClean(f *testing.F) {
 	f.Add(hostile)
 	f.Fuzz(func(t *testing.T, s string) {
 		got := clean(s)
-		if strings.IndexFunc(got, unsafeRune) >= 0 || strings.ToValidUTF8(got, "") != got {
+		if strings.IndexFunc(got, schemas.Unprintable) >= 0 || strings.ToValidUTF8(got, "") != got {
 			t.Errorf("clean(%q) = %q", s, got)
 		}
 		if clean(got) != got {

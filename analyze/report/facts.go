@@ -84,8 +84,8 @@ func client(run *analyze.RunResult) []fact {
 	case "user":
 		clock = "stamps by the process"
 	}
-	if run.Clock.ResponseFallback != "" {
-		clock += " (" + run.Clock.ResponseFallback + ")"
+	if run.Clock.Fallback != "" {
+		clock += " (" + run.Clock.Fallback + ")"
 	}
 	list = append(list, fact{"Arrival times", clock})
 	if c := run.Health; c != nil {

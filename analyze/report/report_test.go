@@ -32,7 +32,7 @@ func example(s string) (*analyze.Result, *analyze.Plots) {
 		Dataset: schemas.DatasetRef{File: s, ContentHash: s, Tokenizer: s},
 		Targets: []schemas.Target{{URL: s, API: s, Model: s, Server: s}},
 		Host:    schemas.Host{OS: s, Arch: s, Kernel: s, CPU: s}, Health: &schemas.Health{},
-		Calibrated: &schemas.Calibration{Description: s, When: s}, Clock: schemas.ClockInfo{Source: s, ResponseFallback: s},
+		Calibrated: &schemas.Calibration{Description: s, When: s}, Clock: schemas.ClockInfo{Source: s, Fallback: s},
 		Verdict: schemas.Verdict{Grade: schemas.Grade(s), Reasons: []schemas.Reason{{Grade: schemas.Grade(s), Text: s, Advice: s}}},
 		Window:  analyze.Window{Kind: s, How: s}, Total: g, Phases: []analyze.Group{g}, Groups: []analyze.Group{g},
 		Warnings: []analyze.Warning{{Kind: s, Text: s}},

@@ -202,27 +202,16 @@ func newAIPerfRaw(im *Importer) (reader, error) {
 }
 
 func (r *aiperfRaw) next() (Item, error) {
-	for {
-		rec, err := r.scan.next()
-		if err != nil {
-			return Item{}, err
-		}
-		item := Item{where: Where{File: r.im.source.name, Line: rec.line, Record: rec.number}, records: 1}
-		if rec.bad != "" {
-			item.problem = badRecord("%s", rec.bad)
-			return item, nil
-		}
-		members, later := r.groups.at(rec.off)
-		if later {
-			continue
-		}
-		if members == nil {
-			members = []place{placeOf(rec)}
-		}
-		item.records = int64(len(members))
-		item.work = func() ([]schemas.Conversation, *problem) { return r.session(members) }
-		return item, nil
+	item, rec, members, err := r.nextOf(&r.groups)
+	if err != nil || item.problem != nil {
+		return item, err
 	}
+	if members == nil {
+		members = []place{placeOf(rec)}
+	}
+	item.records = int64(len(members))
+	item.work = func() ([]schemas.Conversation, *problem) { return r.session(members) }
+	return item, nil
 }
 
 func (r *aiperfRaw) session(members []place) ([]schemas.Conversation, *problem) {

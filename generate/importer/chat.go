@@ -270,15 +270,38 @@ type scanReader struct {
 	work func(data []byte, rec record) ([]schemas.Conversation, *problem)
 }
 
-func (r *scanReader) next() (Item, error) {
+// record reads the next record and begins its item, which has a problem already if there is no value to
+// read. The record's data are valid until the next call.
+func (r *scanReader) record() (Item, record, error) {
 	rec, err := r.scan.next()
 	if err != nil {
-		return Item{}, err
+		return Item{}, rec, err
 	}
 	item := Item{where: Where{File: r.im.source.name, Line: rec.line, Record: rec.number}, records: 1}
 	if rec.bad != "" {
 		item.problem = badRecord("%s", rec.bad)
-		return item, nil
+	}
+	return item, rec, nil
+}
+
+// nextOf is record for a file of grouped records: it passes over those that came with the first of their
+// group, and gives a first one's members (nil for a record of no group).
+func (r *scanReader) nextOf(g *grouped) (item Item, rec record, members []place, err error) {
+	for {
+		if item, rec, err = r.record(); err != nil || item.problem != nil {
+			return item, rec, nil, err
+		}
+		members, later := g.at(rec.off)
+		if !later {
+			return item, rec, members, nil
+		}
+	}
+}
+
+func (r *scanReader) next() (Item, error) {
+	item, rec, err := r.record()
+	if err != nil || item.problem != nil {
+		return item, err
 	}
 	data := bytes.Clone(rec.data)
 	rec.data = nil

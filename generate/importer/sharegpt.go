@@ -199,29 +199,18 @@ func (r *shareGPT) index(im *Importer) ([]part, error) {
 }
 
 func (r *shareGPT) next() (Item, error) {
-	for {
-		rec, err := r.scan.next()
-		if err != nil {
-			return Item{}, err
-		}
-		item := Item{where: Where{File: r.im.source.name, Line: rec.line, Record: rec.number}, records: 1}
-		if rec.bad != "" {
-			item.problem = badRecord("%s", rec.bad)
-			return item, nil
-		}
-		members, later := r.groups.at(rec.off)
-		if later {
-			continue
-		}
-		if members != nil {
-			item.records = int64(len(members))
-			item.work = func() ([]schemas.Conversation, *problem) { return r.im.joined(members) }
-			return item, nil
-		}
-		data := bytes.Clone(rec.data)
-		item.work = func() ([]schemas.Conversation, *problem) { return r.im.shareGPTRecord(data, item.where.Record) }
+	item, rec, members, err := r.nextOf(&r.groups)
+	if err != nil || item.problem != nil {
+		return item, err
+	}
+	if members != nil {
+		item.records = int64(len(members))
+		item.work = func() ([]schemas.Conversation, *problem) { return r.im.joined(members) }
 		return item, nil
 	}
+	data := bytes.Clone(rec.data)
+	item.work = func() ([]schemas.Conversation, *problem) { return r.im.shareGPTRecord(data, item.where.Record) }
+	return item, nil
 }
 
 // joined puts the parts of one conversation together.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"parley/schemas"
@@ -270,7 +269,7 @@ func Clean(message string, secrets []string) string {
 		}
 	}
 	message = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r) {
+		if schemas.Unprintable(r) {
 			return ' '
 		}
 		return r
