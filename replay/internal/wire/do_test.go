@@ -298,6 +298,26 @@ func TestStaleConnection(t *testing.T) {
 	})
 }
 
+// Staleness shows within a moment: a connection that breaks after a long silence broke under the request, whose
+// row must say so.
+func TestBrokenAfterSilence(t *testing.T) {
+	answering(t, nil, func(nc net.Conn, n int64, _ string) bool {
+		if n == 1 {
+			return say(nc, response())
+		}
+		time.Sleep(time.Minute)
+		return false
+	}, func(t *testing.T, c *Client) {
+		row, _ := turn(t, c, context.Background(), TurnRequest{})
+		expect(t, row, schemas.StatusOK, "")
+		row, _ = turn(t, c, context.Background(), TurnRequest{})
+		expect(t, row, schemas.StatusTransportError, KindEOF)
+		if row.StaleReplays != 0 || row.Attempts != 1 || !*row.ConnReused || *row.DoneNS-*row.SentNS < int64(time.Minute) {
+			t.Fatalf("replays %d, attempts %d, reused %t, took %d ns", row.StaleReplays, row.Attempts, *row.ConnReused, *row.DoneNS-*row.SentNS)
+		}
+	})
+}
+
 // Idle connections are used again within their time only, the last one first.
 func TestKeepIdle(t *testing.T) {
 	answering(t, nil, func(nc net.Conn, _ int64, _ string) bool { return say(nc, response()) }, func(t *testing.T, c *Client) {

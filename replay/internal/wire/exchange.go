@@ -23,6 +23,12 @@ const (
 	// lateAnswer is how long a response is waited for after the request could not be written: a server that
 	// refuses a request closes the connection without having read it all.
 	lateAnswer = 500 * time.Millisecond
+	// staleTime is how soon after a request a connection that had been closed while it was idle shows it: the
+	// reset is the answer to the request's first packet. What breaks later broke under the request.
+	staleTime = int64(time.Second)
+	// stampNoise is by how much a stamp may lie after its reading without the clocks having been stepped: the
+	// offset between them is measured to some tens of nanoseconds.
+	stampNoise = int64(10 * time.Microsecond)
 )
 
 // exchange is one turn's requests and responses, however many attempts it takes. It is used again for other
@@ -57,6 +63,7 @@ type exchange struct {
 	reused               bool
 	connected            bool
 	note                 string
+	replays              []int64 // when net/http began to send the request again by itself
 }
 
 func newExchange(c *Client) *exchange {
@@ -76,23 +83,22 @@ func (x *exchange) begin() {
 	x.sent, x.wrote, x.first, x.at = unset, unset, unset, unset
 	x.bytesOut, x.bytesIn, x.reads, x.kernelReads, x.discarded = 0, 0, 0, 0, 0
 	x.contentOver, x.decoded, x.err, x.note = false, false, nil, ""
-	x.dnsNS, x.connNS, x.tlsNS, x.reused, x.connected = 0, 0, 0, false, false
+	x.dnsNS, x.connNS, x.tlsNS, x.reused, x.connected, x.replays = 0, 0, 0, false, false, nil
 }
 
 // arrived takes bytes of the response and tells whether more are wanted.
 func (x *exchange) arrived(p []byte, unixNS int64, kernel bool) bool {
-	var at int64
+	at := x.c.clk.Now()
 	if kernel {
-		at = x.c.clk.FromRealtime(unixNS)
-		if at < x.sent || at < x.at {
+		now, since := at, max(x.sent, x.at)
+		if at = x.c.clk.FromRealtime(unixNS); at < since || at > now+stampNoise {
 			// The wall clock has been stepped since the clock's last sample.
 			x.c.clk.Resample()
-			if at = x.c.clk.FromRealtime(unixNS); at < x.sent || at < x.at {
-				at, kernel = x.c.clk.Now(), false
-			}
+			at = x.c.clk.FromRealtime(unixNS)
 		}
-	} else {
-		at = x.c.clk.Now()
+		if kernel = at >= since && at <= now+stampNoise; !kernel || at > now {
+			at = now
+		}
 	}
 	x.at = at
 	if x.first == unset {
@@ -209,16 +215,23 @@ func (x *exchange) attempt(ctx context.Context, t *TurnRequest, body [][]byte, l
 		err = x.unwritten(ctx, cn, lim, err)
 	}
 	if err != nil {
-		if f := failure(err, reading); cn.pooled && !x.p.some && (f.Kind == KindReset || f.Kind == KindEOF || f.Kind == KindWrite) {
-			return ctx.Err() == nil, err
-		}
-		return false, err
+		return cn.pooled && !x.p.some && ctx.Err() == nil && x.stale(err), err
 	}
 	if !x.p.complete() && x.stream.Failure() == nil {
 		x.drain(cn)
 	}
 	keep = x.p.complete() && x.p.keep && x.wrote != unset
 	return false, nil
+}
+
+// stale tells whether the failure of a request before a byte of its response is that of a connection which
+// had been closed before.
+func (x *exchange) stale(err error) bool {
+	switch failure(err, reading).Kind {
+	case KindReset, KindEOF, KindWrite:
+		return x.sent != unset && x.c.clk.Now()-x.sent < staleTime
+	}
+	return false
 }
 
 // connect makes a connection, within the limits.

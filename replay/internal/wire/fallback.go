@@ -126,13 +126,11 @@ func (s *segments) Close() error {
 	return nil
 }
 
-// attempt is the exchange's attempt by net/http. net/http itself sends a request again when an idle
-// connection was closed, but not in all cases.
+// attempt is the exchange's attempt by net/http. net/http itself sends a request again that the server
+// certainly has not seen (not a byte of it was written, or HTTP/2's server refused the stream): these are
+// counted as replays. It is not told that the request may be sent twice, so what else breaks is judged here.
 func (f *fallback) attempt(ctx context.Context, x *exchange, t *TurnRequest, body [][]byte, lim limits) (stale bool, err error) {
-	if err = f.send(ctx, x, t, body, lim); err == nil || !x.reused || x.first != unset || ctx.Err() != nil {
-		return false, err
-	}
-	if kind := failure(err, reading).Kind; kind != KindReset && kind != KindEOF && kind != KindWrite {
+	if err = f.send(ctx, x, t, body, lim); err == nil || !x.reused || x.first != unset || ctx.Err() != nil || !x.stale(err) {
 		return false, err
 	}
 	f.transport.CloseIdleConnections()
@@ -161,11 +159,7 @@ func (f *fallback) send(ctx context.Context, x *exchange, t *TurnRequest, body [
 	first, _ := newBody()
 	r := (&http.Request{
 		Method: http.MethodPost, URL: f.url(c.path), Body: first, GetBody: newBody, ContentLength: length,
-		Header: http.Header{
-			// An empty list sends nothing, but lets net/http send the request again when an idle
-			// connection turns out to be closed before a byte of the response.
-			"Idempotency-Key": {},
-		},
+		Header: http.Header{},
 	})
 	x.eachHeader(t, func(name, value string) {
 		if http.CanonicalHeaderKey(name) == "Host" {
@@ -179,7 +173,7 @@ func (f *fallback) send(ctx context.Context, x *exchange, t *TurnRequest, body [
 	var m struct {
 		dns, dnsDone, connect, connectDone, tls, tlsDone, sent, wrote, first int64
 		reused, connected                                                    bool
-		conns                                                                int
+		sendings                                                             []int64
 	}
 	note := func(at *int64) { mu.Lock(); *at = c.clk.Now(); mu.Unlock() }
 	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -190,9 +184,10 @@ func (f *fallback) send(ctx context.Context, x *exchange, t *TurnRequest, body [
 		TLSHandshakeStart: func() { note(&m.tls) },
 		TLSHandshakeDone:  func(tls.ConnectionState, error) { note(&m.tlsDone) },
 		GotConn: func(i httptrace.GotConnInfo) {
-			note(&m.sent)
 			mu.Lock()
-			m.reused, m.connected, m.conns = i.Reused, true, m.conns+1
+			m.sent = c.clk.Now()
+			m.sendings = append(m.sendings, m.sent)
+			m.reused, m.connected = i.Reused, true
 			mu.Unlock()
 		},
 		WroteRequest:         func(httptrace.WroteRequestInfo) { note(&m.wrote) },
@@ -210,6 +205,9 @@ func (f *fallback) send(ctx context.Context, x *exchange, t *TurnRequest, body [
 		moment(&x.wrote, m.wrote)
 		moment(&x.first, m.first)
 		x.reused, x.connected = m.reused, m.connected
+		if len(m.sendings) > 1 {
+			x.replays = m.sendings[1:]
+		}
 		if !m.reused {
 			x.dnsNS, x.connNS, x.tlsNS = max(m.dnsDone-m.dns, 0), max(m.connectDone-m.connect, 0), max(m.tlsDone-m.tls, 0)
 		}

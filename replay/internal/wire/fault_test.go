@@ -290,15 +290,22 @@ func TestKernelStamps(t *testing.T) {
 	}
 }
 
-// The wall clock may be stepped in a run: stamps that cannot be are not believed.
+// The wall clock may be stepped in a run: stamps that cannot be, in the past or in the future, are not believed.
 func TestSteppedClock(t *testing.T) {
 	c := newClient(t, options("http://127.0.0.1:1"))
-	x := newExchange(c)
-	x.begin()
-	x.sent = c.clk.Now()
-	x.arrived([]byte("HTTP/1.1 200 OK\r\n"), time.Now().Add(-time.Hour).UnixNano(), true)
-	if x.at < x.sent || x.kernelReads != 0 || x.reads != 1 {
-		t.Fatalf("at %d, sent %d, kernel reads %d", x.at, x.sent, x.kernelReads)
+	for _, step := range []time.Duration{-time.Hour, -time.Millisecond, 20 * time.Microsecond, 3 * time.Second} {
+		x := newExchange(c)
+		x.begin()
+		x.sent = c.clk.Now()
+		x.arrived([]byte("HTTP/1.1 200 OK\r\n"), time.Now().Add(step).UnixNano(), true)
+		if x.at < x.sent || x.at > c.clk.Now() || x.kernelReads != 0 || x.reads != 1 {
+			t.Errorf("step %v: at %d, sent %d, now %d, kernel reads %d", step, x.at, x.sent, c.clk.Now(), x.kernelReads)
+		}
+		// What comes after is right again.
+		x.arrived([]byte("X: y\r\n"), time.Now().UnixNano(), true)
+		if x.at > c.clk.Now() || x.kernelReads != 1 {
+			t.Errorf("step %v: the next stamp is at %d of %d, kernel reads %d", step, x.at, c.clk.Now(), x.kernelReads)
+		}
 	}
 }
 
@@ -314,7 +321,7 @@ func TestArrivedAllocatesNothing(t *testing.T) {
 	event := []byte(chunk(`data: {"id":"r1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}` + "\n\n"))
 	stamp := time.Now().UnixNano()
 	if n := testing.AllocsPerRun(5000, func() {
-		stamp++
+		stamp++ // a nanosecond later and never in the future
 		if !x.arrived(event, stamp, true) {
 			t.Fatal(x.err)
 		}

@@ -157,6 +157,8 @@ func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) a
 				var stale bool
 				if c.useHTTP.Load() {
 					stale, err = c.fallback.attempt(ctx, x, &t, body, lim)
+					attempts += int64(len(x.replays))
+					stales += int64(len(x.replays))
 				} else if stale, err = x.attempt(ctx, &t, body, lim, fresh); err == error(errOtherProtocol) {
 					c.useHTTP.Store(true)
 					attempts--

@@ -254,6 +254,42 @@ func TestProxy(t *testing.T) {
 	expect(t, row, schemas.StatusOK, "")
 }
 
+// What net/http sends again is counted, and it sends nothing again by itself that the server may have seen.
+func TestReplaysThroughProxy(t *testing.T) {
+	for _, silence := range []time.Duration{0, time.Duration(staleTime) + 100*time.Millisecond} {
+		proxy := "http://" + listen(t, func(nc *net.TCPConn) {
+			for n := 0; ; n++ {
+				if _, _, ok := readRequest(nc); !ok {
+					return
+				}
+				if n == 1 {
+					time.Sleep(silence)
+					nc.SetLinger(0)
+					return
+				}
+				io.WriteString(nc, response())
+			}
+		})
+		o := options("http://server.test")
+		o.Proxy = proxy
+		c := newClient(t, o)
+		row, _ := turn(t, c, context.Background(), TurnRequest{})
+		expect(t, row, schemas.StatusOK, "")
+		row, _ = turn(t, c, context.Background(), TurnRequest{})
+		if silence == 0 {
+			expect(t, row, schemas.StatusOK, "")
+			if row.Attempts != 2 || row.StaleReplays != 1 || *row.ConnReused {
+				t.Fatalf("attempts %d, replays %d, reused %t", row.Attempts, row.StaleReplays, *row.ConnReused)
+			}
+			continue
+		}
+		expect(t, row, schemas.StatusTransportError, KindReset)
+		if row.Attempts != 1 || row.StaleReplays != 0 {
+			t.Fatalf("after a silence: attempts %d, replays %d", row.Attempts, row.StaleReplays)
+		}
+	}
+}
+
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
