@@ -59,7 +59,8 @@ type session interface {
 
 // turnRequest is what one turn asks for.
 type turnRequest struct {
-	OutputTokens int64 // 0 for no limit
+	OutputTokens int64   // 0 for no limit
+	Body         *string // the turn's own parameters, if it has any
 }
 
 // A conversation is one instance of a dataset's conversation in a run. Its goroutine alone uses it, but
@@ -330,7 +331,7 @@ func (c *conversation) send(t int, row *schemas.Request) api.Answer {
 	}
 	delete(c.kids, t)
 	e.inFlight.add(1)
-	answer := c.talk.Do(e.load, turnRequest{OutputTokens: e.outputTokens(&c.turns[t])}, row)
+	answer := c.talk.Do(e.load, turnRequest{OutputTokens: e.outputTokens(&c.turns[t]), Body: c.turns[t].Body}, row)
 	e.inFlight.add(-1)
 	e.moved()
 	if schemas.Status(row.Status) == schemas.StatusCanceled {

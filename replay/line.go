@@ -99,7 +99,10 @@ func saltOf(runID string, instance int64) string {
 
 func (l *line) Do(ctx context.Context, r turnRequest, row *schemas.Request) api.Answer {
 	e := l.c.e
-	l.params.OutputTokens = r.OutputTokens
+	l.params.OutputTokens, l.params.Body = r.OutputTokens, ""
+	if r.Body != nil {
+		l.params.Body = *r.Body
+	}
 	value := func(place string) string {
 		switch place {
 		case "conversation":

@@ -23,6 +23,7 @@ type Message struct {
 	Name       *string `parquet:"name,optional" doc:"The participant's or the tool's name."`
 	ToolCallID *string `parquet:"tool_call_id,optional" doc:"The call that a tool message answers."`
 	ToolCalls  *string `parquet:"tool_calls,optional" doc:"Tool calls of an assistant message (a JSON array in the form of OpenAI)."`
+	Reasoning  *string `parquet:"reasoning_content,optional" doc:"What a recorded answer thought before it spoke: part of the answer's output tokens, sent back only where the history is to have reasoning. From format 1.1 on."`
 }
 
 // Turn is one request that a conversation makes: it sends the messages before MessageIndex (with the
@@ -35,6 +36,7 @@ type Turn struct {
 	OutputTokens         *int64   `parquet:"output_tokens,optional" unit:"tokens" doc:"Tokens of the answer to ask for; null leaves it to the server."`
 	ThinkTimeMS          *float64 `parquet:"think_time_ms,optional" unit:"ms" doc:"Time from the end of the previous turn to this one; null or 0 for the first."`
 	ExpectedCachedTokens *int64   `parquet:"expected_cached_tokens,optional" unit:"tokens" doc:"Prompt tokens that an infinite prefix cache would hold already when conversations run in file order."`
+	Body                 *string  `parquet:"body,optional" doc:"Request parameters of this turn alone (a JSON object), laid over the conversation's. From format 1.1 on."`
 }
 
 // DeriveTurns gives the turns of a list of messages that came without any: one before each assistant

@@ -35,6 +35,7 @@ func HashConversation(c *Conversation) [sha256.Size]byte {
 		for _, s := range []*string{m.Content, m.Parts, m.Name, m.ToolCallID, m.ToolCalls} {
 			h.opt(s)
 		}
+		h.later("reasoning_content", m.Reasoning)
 	}
 	h.opt(c.Tools)
 	h.num(int64(len(c.Turns)))
@@ -44,6 +45,7 @@ func HashConversation(c *Conversation) [sha256.Size]byte {
 			h.optNum(n)
 		}
 		h.optFloat(t.ThinkTimeMS)
+		h.later("body", t.Body)
 	}
 	h.optFloat(c.StartOffsetMS)
 	h.opt(c.ParentID)
@@ -81,6 +83,14 @@ func (h *hasher) opt(s *string) {
 		return
 	}
 	h.str(*s)
+}
+
+// later hashes a column that format 1.0 did not have: null leaves the hash as it was there.
+func (h *hasher) later(name string, s *string) {
+	if s != nil {
+		h.str(name)
+		h.str(*s)
+	}
 }
 
 func (h *hasher) optNum(n *int64) {

@@ -30,7 +30,7 @@ const (
 // Versions of the kinds of file: a reader takes every file of its own major version or an older one.
 const (
 	MajorVersion = 1
-	MinorVersion = 0
+	MinorVersion = 1
 )
 
 // createdBy is the program's name in the footer.
@@ -133,7 +133,7 @@ func createVersion[T Row](path string, force bool, version string) (*Writer[T], 
 	}
 	if kind == KindConversations {
 		// Nobody looks for texts between two others, and the footer would carry two whole ones per row group.
-		for _, text := range []string{"content", "content_parts", "tool_calls"} {
+		for _, text := range []string{"content", "content_parts", "tool_calls", "reasoning_content"} {
 			options = append(options, parquet.SkipPageBounds("messages", "list", "element", text))
 		}
 		options = append(options, parquet.SkipPageBounds("tools"), parquet.SkipPageBounds("body"))

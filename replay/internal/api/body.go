@@ -19,7 +19,10 @@ func (h *History) Body(p *Params) ([][]byte, error) {
 	default:
 		h.tail = append(h.tail[:0], ']')
 	}
-	members := append(h.members[:0], h.body...)
+	members, err := lay(append(h.members[:0], h.body...), p.Body)
+	if err != nil {
+		return nil, fmt.Errorf("the turn's body: %w", err)
+	}
 	options := h.options[:0]
 
 	limit := p.TokenLimit

@@ -49,16 +49,9 @@ func (a *API) NewHistory(o HistoryOptions) (*History, error) {
 		}
 		h.tools = tools
 	}
-	if o.Body != "" {
-		members, err := parseObject([]byte(o.Body))
-		if err != nil {
-			problems = append(problems, fmt.Errorf("body: %w", err))
-		}
-		for _, m := range members {
-			if !ours(m.name) {
-				h.body = append(h.body, m)
-			}
-		}
+	var err error
+	if h.body, err = lay(nil, o.Body); err != nil {
+		problems = append(problems, fmt.Errorf("body: %w", err))
 	}
 	switch a.Kind {
 	case Completions:
@@ -69,6 +62,20 @@ func (a *API) NewHistory(o HistoryOptions) (*History, error) {
 		h.buf = append(h.buf, `{"messages":[`...)
 	}
 	return h, errors.Join(problems...)
+}
+
+// lay lays the members of a source's object over those there are, but for what parley decides.
+func lay(members []member, body string) ([]member, error) {
+	if body == "" {
+		return members, nil
+	}
+	more, err := parseObject([]byte(body))
+	for _, m := range more {
+		if !ours(m.name) {
+			members = set(members, m.name, m.raw)
+		}
+	}
+	return members, err
 }
 
 // ours says whether a member of a request's body is decided by parley and by nobody else.
@@ -147,7 +154,7 @@ func (h *History) Append(m schemas.Message) error {
 			m.ToolCallID = &live
 		}
 	}
-	return h.append(&m, "", "")
+	return h.append(&m, str(m.Reasoning), "")
 }
 
 // append encodes one message. reasoning and signature are those of a live answer. The encoders below it

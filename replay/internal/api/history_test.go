@@ -133,6 +133,8 @@ func TestParams(t *testing.T) {
 			`{"model":"ours","temperature":0,"max_completion_tokens":5,"stream":false,"top_p":0.9,"options":{"num_predict":5,"top_k":3}}`},
 		{"extra over ours", Chat, "", Params{Model: "ours", Temperature: ptr(0.5), Extra: []json.RawMessage{[]byte(`{"temperature":0.1,"a":{"b":1}}`), []byte(`{"a":2}`)},
 			Fields: []Field{{"session_id", "s\"1"}}}, `{"model":"ours","temperature":0.1,"a":2,"session_id":"s\"1","stream":false}`},
+		{"the turn's own over the conversation's", Chat, `{"top_p":0.9,"seed":1}`, Params{OutputTokens: 5, Body: `{"top_p":0.1,"messages":[],"max_tokens":7}`},
+			`{"top_p":0.1,"seed":1,"max_tokens":5,"stream":false}`},
 		{"continuous", Completions, "", Params{Stream: true, ContinuousUsage: true},
 			`{"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`},
 		{"no usage without a stream", Chat, "", Params{IncludeUsage: true}, `{"stream":false}`},
@@ -273,6 +275,12 @@ func TestKeepReasoning(t *testing.T) {
 			}
 			if b := body(t, h, &Params{}); strings.Contains(b, want) != keep || strings.Contains(b, "hm") != keep {
 				t.Errorf("%s, keep %v: %s", kind, keep, b)
+			}
+			recorded := msg("assistant", "42")
+			recorded.Reasoning = ptr("hm")
+			h = history(t, kind, HistoryOptions{KeepReasoning: keep}, msg("user", "q"), recorded)
+			if b := body(t, h, &Params{}); strings.Contains(b, `"hm"`) != keep {
+				t.Errorf("%s, recorded, keep %v: %s", kind, keep, b)
 			}
 		}
 	}

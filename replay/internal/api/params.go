@@ -20,6 +20,10 @@ type Params struct {
 	Seed         *int64
 	Temperature  *float64
 
+	// Body is a JSON object of the source's parameters for this request alone, laid over HistoryOptions.Body;
+	// "" for none.
+	Body string
+
 	// Extra is a JSON object whose members win over everything above. It must not set the messages or
 	// stream. Members of a later entry win over those of an earlier one.
 	Extra []json.RawMessage
