@@ -17,7 +17,8 @@ type flatRow interface{ Request | Sample }
 // arrowColumn is how one field of a row type is kept in an Arrow record.
 type arrowColumn struct {
 	field  arrow.Field
-	index  int // of the struct's field
+	index  int  // of the struct's field
+	later  bool // a minor version after 1.0 added it: older records lack it
 	append func(b array.Builder, v reflect.Value)
 	read   func(a arrow.Array, row int, v reflect.Value)
 }
@@ -45,6 +46,7 @@ func arrowColumns[T flatRow]() []arrowColumn {
 		columns = append(columns, arrowColumn{
 			field:  arrow.Field{Name: name, Type: typ, Nullable: f.Type.Kind() == reflect.Pointer, Metadata: meta},
 			index:  i,
+			later:  f.Tag.Get("since") != "",
 			append: appendTo,
 			read:   readFrom,
 		})
@@ -162,13 +164,13 @@ func (b *RecordBuilder[T]) Record(rows []T) arrow.Record {
 func (b *RecordBuilder[T]) Release() { b.builder.Release() }
 
 // rowsOf turns a record into rows. Columns are matched by name: one that the record lacks stays at its
-// zero value if it may be null, and is an error otherwise; one that only the record has is ignored.
+// zero value if it may be null or a later version added it, and is an error otherwise; one that only the record has is ignored.
 func rowsOf[T flatRow](rec arrow.Record) ([]T, error) {
 	rows := make([]T, rec.NumRows())
 	for _, c := range arrowColumns[T]() {
 		at := rec.Schema().FieldIndices(c.field.Name)
 		if len(at) != 1 {
-			if c.field.Nullable {
+			if c.field.Nullable || c.later {
 				continue
 			}
 			return nil, fmt.Errorf("column %s is missing", c.field.Name)

@@ -8,8 +8,9 @@ type Conversation struct {
 	Turns          []Turn            `parquet:"turns,list" doc:"One entry per request that the conversation makes."`
 	StartOffsetMS  *float64          `parquet:"start_offset_ms,optional" unit:"ms" doc:"Recorded arrival, from the start of the trace; null where the source has none."`
 	ParentID       *string           `parquet:"parent_id,optional" doc:"The conversation that starts this one (a sub-agent's parent); null for one that starts by itself."`
-	ParentTurn     *int64            `parquet:"parent_turn,optional" doc:"The parent's turn index whose start begins this conversation's start delay; null without a parent."`
-	ParentDelayMS  *float64          `parquet:"parent_delay_ms,optional" unit:"ms" doc:"Time from the start of the parent's turn to this conversation's start; null without a parent."`
+	ParentTurn     *int64            `parquet:"parent_turn,optional" doc:"The parent's turn index whose start (or end, see parent_from) begins this conversation's start delay; null without a parent."`
+	ParentDelayMS  *float64          `parquet:"parent_delay_ms,optional" unit:"ms" doc:"Time from the start (or end, see parent_from) of the parent's turn to this conversation's start; null without a parent."`
+	ParentFrom     *string           `parquet:"parent_from,optional" doc:"Where the parent's delay begins: start (also null) or end of the parent's turn; a sub-agent that the answer calls begins at its end."`
 	PrefixGroup    *string           `parquet:"prefix_group,optional" doc:"Conversations with the same value share their first tokens."`
 	Body           *string           `parquet:"body,optional" doc:"Request parameters of the source (a JSON object) merged into each request."`
 	Tags           map[string]string `parquet:"tags" doc:"Labels to group by: source, language, ..."`
@@ -34,7 +35,9 @@ type Turn struct {
 	NewTokens            *int64   `parquet:"new_tokens,optional" unit:"tokens" doc:"Tokens of the messages that are new in this turn (since the last answer)."`
 	PromptTokens         *int64   `parquet:"prompt_tokens,optional" unit:"tokens" doc:"Tokens of the content of all messages sent, by the dataset's tokenizer, without the server's chat template."`
 	OutputTokens         *int64   `parquet:"output_tokens,optional" unit:"tokens" doc:"Tokens of the answer to ask for; null leaves it to the server."`
-	ThinkTimeMS          *float64 `parquet:"think_time_ms,optional" unit:"ms" doc:"Time from the end of the previous turn to this one; null or 0 for the first."`
+	ThinkTimeMS          *float64 `parquet:"think_time_ms,optional" unit:"ms" doc:"Time that a person takes before this turn, from the end of the previous one or of the last conversation that it joins; null or 0 for the first."`
+	ToolTimeMS           *float64 `parquet:"tool_time_ms,optional" unit:"ms" doc:"Time that tools take before this turn, besides the think time and from the same moment on; null where there is none."`
+	Joins                []string `parquet:"joins,list" since:"1.1" doc:"Conversations, started by this one or its descendants, that must have ended before the turn may start."`
 	ExpectedCachedTokens *int64   `parquet:"expected_cached_tokens,optional" unit:"tokens" doc:"Prompt tokens that an infinite prefix cache would hold already when conversations run in file order."`
 	Body                 *string  `parquet:"body,optional" doc:"Request parameters of this turn alone (a JSON object), laid over the conversation's. From format 1.1 on."`
 }

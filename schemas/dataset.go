@@ -96,6 +96,7 @@ type Outline struct {
 	ParentID       *string           `parquet:"parent_id,optional"`
 	ParentTurn     *int64            `parquet:"parent_turn,optional"`
 	ParentDelayMS  *float64          `parquet:"parent_delay_ms,optional"`
+	ParentFrom     *string           `parquet:"parent_from,optional"`
 	PrefixGroup    *string           `parquet:"prefix_group,optional"`
 	Tags           map[string]string `parquet:"tags"`
 }
@@ -106,7 +107,7 @@ func (d *Dataset) Outlines() iter.Seq2[Outline, error] {
 	if d.own == nil {
 		return func(yield func(Outline, error) bool) {
 			for c, err := range d.read(0) {
-				o := Outline{c.ConversationID, c.Turns, c.StartOffsetMS, c.ParentID, c.ParentTurn, c.ParentDelayMS, c.PrefixGroup, c.Tags}
+				o := Outline{c.ConversationID, c.Turns, c.StartOffsetMS, c.ParentID, c.ParentTurn, c.ParentDelayMS, c.ParentFrom, c.PrefixGroup, c.Tags}
 				if !yield(o, err) || err != nil {
 					return
 				}
@@ -157,5 +158,11 @@ func (d *Dataset) outlineReader() (in *parquet.GenericReader[Outline], err error
 
 func (d *Dataset) readOutlines(in *parquet.GenericReader[Outline], batch []Outline) (n int, err error) {
 	defer Guard(d.path, &err)
-	return in.Read(batch)
+	n, err = in.Read(batch)
+	if d.own.noJoins {
+		for i := range n {
+			clearJoins(batch[i].Turns)
+		}
+	}
+	return n, err
 }

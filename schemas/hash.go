@@ -46,11 +46,23 @@ func HashConversation(c *Conversation) [sha256.Size]byte {
 		}
 		h.optFloat(t.ThinkTimeMS)
 		h.later("body", t.Body)
+		if t.ToolTimeMS != nil {
+			h.str("tool_time_ms")
+			h.optFloat(t.ToolTimeMS)
+		}
+		if len(t.Joins) > 0 {
+			h.str("joins")
+			h.num(int64(len(t.Joins)))
+			for _, id := range t.Joins {
+				h.str(id)
+			}
+		}
 	}
 	h.optFloat(c.StartOffsetMS)
 	h.opt(c.ParentID)
 	h.optNum(c.ParentTurn)
 	h.optFloat(c.ParentDelayMS)
+	h.later("parent_from", c.ParentFrom)
 	h.opt(c.PrefixGroup)
 	h.opt(c.Body)
 	h.num(int64(len(c.Tags)))

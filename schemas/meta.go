@@ -29,6 +29,9 @@ type RunMeta struct {
 	ToolVersion string          `json:"tool_version"`
 	Config      json.RawMessage `json:"config"` // resolved, secrets taken out
 	Seed        uint64          `json:"seed"`
+	Plan        string          `json:"plan,omitempty"`   // the plan of runs that this one belongs to
+	Level       string          `json:"level,omitempty"`  // its load among the plan's, such as concurrency=16
+	Repeat      int             `json:"repeat,omitempty"` // which repeat of that level it is, from 0
 	Shard       int             `json:"shard"`
 	Shards      int             `json:"shards"`
 	Dataset     DatasetRef      `json:"dataset"`

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -212,6 +213,8 @@ type File[T Row] struct {
 	major int
 	minor int
 
+	noJoins bool // a file of conversations before version 1.1
+
 	sums     *fileSums // nil in a file that carries none
 	verifyMu sync.Mutex
 	verified []bool // by column chunk
@@ -303,12 +306,14 @@ func Open[T Row](path string) (_ *File[T], err error) {
 	if err := checkColumns[T](path, pq); err != nil {
 		return nil, err
 	}
+	_, ok = pq.Schema().Lookup("turns", "list", "element", "joins", "list", "element")
+	f.noJoins = want == KindConversations && !ok
 	return f, nil
 }
 
 // checkColumns refuses a file whose columns are not those of T: parquet-go would read such a file as
-// zero rows' worth of values, without an error. Columns that a newer minor version added are ignored, and
-// optional ones that an older one lacked are null.
+// zero rows' worth of values, without an error. Columns that a newer minor version added are ignored;
+// optional ones that an older one lacked are null, and lists that a since tag marks are empty.
 func checkColumns[T Row](path string, pq *parquet.File) error {
 	have := map[string]parquet.LeafColumn{}
 	for _, c := range pq.Schema().Columns() {
@@ -323,13 +328,37 @@ func checkColumns[T Row](path string, pq *parquet.File) error {
 		want, _ := mine.Lookup(c...)
 		got, ok := have[name]
 		switch {
-		case !ok && !want.Node.Optional():
+		case !ok && !want.Node.Optional() && !addedLater(reflect.TypeFor[T](), c):
 			problems = append(problems, fmt.Errorf("%s lacks the column %s", path, name))
 		case ok && got.Node.Type().Kind() != want.Node.Type().Kind():
 			problems = append(problems, fmt.Errorf("%s: column %s is %s, should be %s", path, name, got.Node.Type(), want.Node.Type()))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// addedLater says whether the column at a path is, or is inside, a field of T that a minor version after
+// 1.0 added (its since tag says which).
+func addedLater(t reflect.Type, path []string) bool {
+	for _, name := range path {
+		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return false
+		}
+		for i := range t.NumField() { // Parquet's own levels, list and element, are no fields
+			f := t.Field(i)
+			if column, _, _ := strings.Cut(f.Tag.Get("parquet"), ","); column == name {
+				if f.Tag.Get("since") != "" {
+					return true
+				}
+				t = f.Type
+				break
+			}
+		}
+	}
+	return false
 }
 
 // Path gives the file's path.
@@ -414,7 +443,21 @@ func (f *File[T]) reader(first int64) (in *parquet.GenericReader[T], err error) 
 
 func (f *File[T]) read(in *parquet.GenericReader[T], batch []T) (n int, err error) {
 	defer Guard(f.path, &err)
-	return in.Read(batch)
+	n, err = in.Read(batch)
+	if c, ok := any(batch).([]Conversation); ok && f.noJoins {
+		for i := range n {
+			clearJoins(c[i].Turns)
+		}
+	}
+	return n, err
+}
+
+// clearJoins takes out what parquet-go reads for a list inside a list that a file does not have: one empty
+// string.
+func clearJoins(turns []Turn) {
+	for i := range turns {
+		turns[i].Joins = nil
+	}
 }
 
 func batchRows[T Row]() int {

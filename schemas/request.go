@@ -64,6 +64,11 @@ type Request struct {
 	API            string  `parquet:"api,dict" doc:"chat, completions, responses, anthropic or ollama."`
 	Model          string  `parquet:"model,dict" doc:"The model asked for."`
 	ResponseID     *string `parquet:"response_id,optional,zstd" doc:"The identifier that the server gave its response."`
+	RootID         *string `parquet:"root_id,optional,zstd" doc:"The conversation that starts the tree which this one belongs to: its own conversation_id if it starts by itself; null in files before version 1.1."`
+	ParentID       *string `parquet:"parent_id,optional,zstd" doc:"The conversation that started this one; null for one that starts by itself."`
+	ParentTurn     *int64  `parquet:"parent_turn,optional" doc:"The turn of that conversation which started this one."`
+	JoinedID       *string `parquet:"joined_id,optional,zstd" doc:"Of the conversations that the turn joins, the one whose end decided when it could go; null where the own previous turn's end did."`
+	Stage          *int64  `parquet:"stage,optional" doc:"The load's stage in which the turn started, from 0; null in a run without stages and for a turn that never started."`
 	Resumed        bool    `parquet:"resumed" doc:"Sent by a run that continued an interrupted one."`
 
 	Status       string  `parquet:"status,dict" doc:"ok, http_error, stream_error, transport_error, timeout, incomplete, empty, canceled, shed or not_reached."`
@@ -77,22 +82,23 @@ type Request struct {
 	StaleReplays int64   `parquet:"stale_replays" doc:"How many of these were replays after a kept-alive connection turned out to be closed; not the server's failure."`
 	TimingNote   *string `parquet:"timing_note,optional,dict" doc:"Why the moments are less exact than usual: gzip, http2, user_clock, ...; null when they are."`
 
-	ScheduledNS   *int64 `parquet:"scheduled_ns,optional" unit:"ns" doc:"The turn was meant to go: the arrival process for turn 0, previous end plus think time for later ones."`
-	ReadyNS       *int64 `parquet:"ready_ns,optional" unit:"ns" doc:"It could go: its slot and its predecessor were there."`
-	InFlightNS    *int64 `parquet:"in_flight_wait_ns,optional" unit:"ns" doc:"How long of the time before ready_ns the turn waited for --max-in-flight; null without that limit."`
-	StartNS       *int64 `parquet:"start_ns,optional" unit:"ns" doc:"The client began the attempt, before it had a connection."`
-	SentNS        *int64 `parquet:"sent_ns,optional" unit:"ns" doc:"A connection was there and the first byte was handed to the kernel."`
-	WroteNS       *int64 `parquet:"wrote_ns,optional" unit:"ns" doc:"The last byte of the request was handed to the kernel."`
-	FirstByteNS   *int64 `parquet:"first_byte_ns,optional" unit:"ns" doc:"The first byte of the response arrived."`
-	FirstEventNS  *int64 `parquet:"first_event_ns,optional" unit:"ns" doc:"The first data event arrived, a role-only chunk included."`
-	FirstTokenNS  *int64 `parquet:"first_token_ns,optional" unit:"ns" doc:"The first event that proves a token arrived: content, reasoning, refusal or tool-call data, or a rise of completion_tokens."`
-	FirstAnswerNS *int64 `parquet:"first_answer_ns,optional" unit:"ns" doc:"The first event with answer (not reasoning) content arrived."`
-	LastTokenNS   *int64 `parquet:"last_token_ns,optional" unit:"ns" doc:"The last event that proves a token arrived; a usage-only chunk is none."`
-	DoneNS        *int64 `parquet:"done_ns,optional" unit:"ns" doc:"The stream ended: [DONE], terminal event, end of file, error or deadline."`
-	DNSNS         *int64 `parquet:"dns_ns,optional" unit:"ns" doc:"Duration of the name look-up; null on a reused connection."`
-	ConnectNS     *int64 `parquet:"connect_ns,optional" unit:"ns" doc:"Duration of the TCP connect; null on a reused connection."`
-	TLSNS         *int64 `parquet:"tls_ns,optional" unit:"ns" doc:"Duration of the TLS handshake; null on a reused connection or without TLS."`
-	ConnReused    *bool  `parquet:"conn_reused,optional" doc:"The connection had carried a request before; null if there was none."`
+	ScheduledNS   *int64  `parquet:"scheduled_ns,optional" unit:"ns" doc:"The turn was meant to go: the arrival process for turn 0, previous end plus think time for later ones."`
+	ReadyNS       *int64  `parquet:"ready_ns,optional" unit:"ns" doc:"It could go: its slot and its predecessor were there."`
+	InFlightNS    *int64  `parquet:"in_flight_wait_ns,optional" unit:"ns" doc:"How long of the time before ready_ns the turn waited for --max-in-flight; null without that limit."`
+	StartNS       *int64  `parquet:"start_ns,optional" unit:"ns" doc:"The client began the first attempt, before it had a connection."`
+	AttemptNS     []int64 `parquet:"attempt_ns,list" parquet-element:",delta" since:"1.1" unit:"ns" doc:"When each attempt began, as many as attempts says; sent_ns and what follows are of the last one."`
+	SentNS        *int64  `parquet:"sent_ns,optional" unit:"ns" doc:"A connection was there and the first byte was handed to the kernel."`
+	WroteNS       *int64  `parquet:"wrote_ns,optional" unit:"ns" doc:"The last byte of the request was handed to the kernel."`
+	FirstByteNS   *int64  `parquet:"first_byte_ns,optional" unit:"ns" doc:"The first byte of the response arrived."`
+	FirstEventNS  *int64  `parquet:"first_event_ns,optional" unit:"ns" doc:"The first data event arrived, a role-only chunk included."`
+	FirstTokenNS  *int64  `parquet:"first_token_ns,optional" unit:"ns" doc:"The first event that proves a token arrived: content, reasoning, refusal or tool-call data, or a rise of completion_tokens."`
+	FirstAnswerNS *int64  `parquet:"first_answer_ns,optional" unit:"ns" doc:"The first event with answer (not reasoning) content arrived."`
+	LastTokenNS   *int64  `parquet:"last_token_ns,optional" unit:"ns" doc:"The last event that proves a token arrived; a usage-only chunk is none."`
+	DoneNS        *int64  `parquet:"done_ns,optional" unit:"ns" doc:"The stream ended: [DONE], terminal event, end of file, error or deadline."`
+	DNSNS         *int64  `parquet:"dns_ns,optional" unit:"ns" doc:"Duration of the name look-up; null on a reused connection."`
+	ConnectNS     *int64  `parquet:"connect_ns,optional" unit:"ns" doc:"Duration of the TCP connect; null on a reused connection."`
+	TLSNS         *int64  `parquet:"tls_ns,optional" unit:"ns" doc:"Duration of the TLS handshake; null on a reused connection or without TLS."`
+	ConnReused    *bool   `parquet:"conn_reused,optional" doc:"The connection had carried a request before; null if there was none."`
 
 	MessagesSent  int64 `parquet:"messages_sent" doc:"Messages in the request."`
 	BytesSent     int64 `parquet:"bytes_sent" unit:"bytes" doc:"Bytes of the request, headers included, as handed to the transport."`
@@ -110,7 +116,9 @@ type Request struct {
 	NewTokens            *int64   `parquet:"new_tokens,optional" unit:"tokens" doc:"The dataset's count of the tokens that are new in this turn."`
 	ExpectedPromptTokens *int64   `parquet:"expected_prompt_tokens,optional" unit:"tokens" doc:"The dataset's count of the prompt's tokens."`
 	ExpectedCachedTokens *int64   `parquet:"expected_cached_tokens,optional" unit:"tokens" doc:"The dataset's ceiling: prompt tokens that an infinite prefix cache would hold."`
-	ThinkTimeMS          *float64 `parquet:"think_time_ms,optional" unit:"ms" doc:"Think time that was scheduled before this turn."`
+	ThinkTimeMS          *float64 `parquet:"think_time_ms,optional" unit:"ms" doc:"Think time that was scheduled before this turn: a person's."`
+	ToolTimeMS           *float64 `parquet:"tool_time_ms,optional" unit:"ms" doc:"Tool time that was scheduled before this turn, besides the think time; null where the dataset has none."`
+	WaitJoinMS           *float64 `parquet:"wait_join_ms,optional" unit:"ms" doc:"How long after the end of its own previous turn the last of the conversations that the turn joins ended (its think and tool times begin then); null for a turn that joins none."`
 
 	ChunkNS     []int64 `parquet:"chunk_ns,list" parquet-element:",delta" unit:"ns" doc:"Arrival of each token-bearing chunk."`
 	ChunkTokens []int64 `parquet:"chunk_tokens,list" parquet-element:",delta" unit:"tokens" doc:"Tokens that each of these chunks carried, by continuous usage; empty where the server does not say."`

@@ -76,9 +76,9 @@ func sampleConversation() Conversation {
 		Tools: ptr("[]"),
 		Turns: []Turn{
 			{MessageIndex: 2, NewTokens: ptr(int64(3)), OutputTokens: ptr(int64(0))},
-			{MessageIndex: 4, PromptTokens: ptr(int64(9)), ThinkTimeMS: ptr(0.0), ExpectedCachedTokens: ptr(int64(4))},
+			{MessageIndex: 4, PromptTokens: ptr(int64(9)), ThinkTimeMS: ptr(0.0), ToolTimeMS: ptr(7.5), Joins: []string{"c2", ""}, ExpectedCachedTokens: ptr(int64(4))},
 		},
-		StartOffsetMS: ptr(1.5), ParentID: ptr("c0"), ParentTurn: ptr(int64(0)), ParentDelayMS: ptr(2.0),
+		StartOffsetMS: ptr(1.5), ParentID: ptr("c0"), ParentTurn: ptr(int64(0)), ParentDelayMS: ptr(2.0), ParentFrom: ptr("end"),
 		PrefixGroup: ptr("g"), Body: ptr(`{"temperature":0}`), Tags: map[string]string{"lang": "en"},
 	}
 }
@@ -90,6 +90,11 @@ func normal[T any](v T) T {
 		f := rv.Field(i)
 		if (f.Kind() == reflect.Slice || f.Kind() == reflect.Map) && f.Len() == 0 {
 			f.SetZero()
+		}
+	}
+	if c, ok := any(&v).(*Conversation); ok {
+		for i := range c.Turns {
+			c.Turns[i] = normal(c.Turns[i])
 		}
 	}
 	return v
@@ -181,7 +186,7 @@ func TestConversationsRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.ConversationID != "c1" || !reflect.DeepEqual(o.Turns, want.Turns) || *o.ParentDelayMS != 2 || o.Tags["lang"] != "en" {
+		if o.ConversationID != "c1" || !reflect.DeepEqual(normal(Conversation{Turns: o.Turns}).Turns, want.Turns) || *o.ParentFrom != "end" || *o.ParentDelayMS != 2 || o.Tags["lang"] != "en" {
 			t.Fatalf("outline %+v", o)
 		}
 	}
@@ -522,6 +527,14 @@ func TestFixtures(t *testing.T) {
 				if err != nil || len(rows) != 1 || *rows[0].Messages[0].Content != "be kind" || *rows[0].Turns[1].PromptTokens != 9 {
 					t.Errorf("%s: %v %v", path, rows, err)
 				}
+				old := strings.Contains(path, "-1.0.")
+				if turn := rows[0].Turns[1]; (turn.ToolTimeMS == nil) != old || (len(turn.Joins) == 0) != old {
+					t.Errorf("%s: tool time %v, joins %q", path, turn.ToolTimeMS, turn.Joins)
+				}
+				// The hash that version 1.0 gave this conversation: what it did not know does not change it.
+				if sum := HashConversation(&rows[0]); old && fmt.Sprintf("%x", sum[:8]) != "3d64883a5b0db180" {
+					t.Errorf("%s: the conversation's hash is %x now", path, sum)
+				}
 			case KindRequests:
 				rows, err := readFile[Request](path)
 				if err != nil {
@@ -529,6 +542,9 @@ func TestFixtures(t *testing.T) {
 				}
 				if len(rows) != 6 || rows[0].ChunkNS[2] != 1<<40 || rows[1].SentNS != nil || *rows[2].Text != "" {
 					t.Errorf("%s: %v", path, rows)
+				}
+				if old := strings.Contains(path, "-1.0."); (rows[0].AttemptNS == nil) != old || (rows[0].Stage == nil) != old {
+					t.Errorf("%s: attempts at %v, stage %v", path, rows[0].AttemptNS, rows[0].Stage)
 				}
 			case KindTelemetry:
 				rows, err := readFile[Sample](path)
