@@ -20,6 +20,7 @@ import (
 	"slices"
 	"sync"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -214,7 +215,7 @@ func (a *analysis) group(ctx context.Context, keys []Key, inWindow, all []int32)
 		g.Throughput = throughput(a.f, all, &a.w)
 		g.Goodput = goodput(a.f, all, &a.w, a.o)
 	}
-	if len(all) < radixFrom { // not worth a goroutine
+	if len(all) < stat.RadixFrom { // not worth a goroutine
 		rates()
 	} else {
 		wg.Go(rates)
@@ -260,7 +261,7 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 		out[i] = Figure{Name: fig.name, Title: fig.title, Unit: fig.unit, Population: popCompleted}
 		s.summarize(&out[i], sample{values, cluster, failed}, a.o)
 	}
-	if len(rows) < radixFrom { // not worth a goroutine
+	if len(rows) < stat.RadixFrom { // not worth a goroutine
 		var s scratch
 		for i := range wanted {
 			work(&s, i)

@@ -9,6 +9,8 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"parley/analyze/stat"
 )
 
 // How two runs are compared. Each row of the table is a statistic in both runs, its difference and its
@@ -196,7 +198,7 @@ type sideFigure struct {
 
 func (s *side) figure(name string) sideFigure {
 	v, c := s.figureOf(name)
-	f := sideFigure{values: v, conv: c, sorted: sortFloats(slices.Clone(v), nil)}
+	f := sideFigure{values: v, conv: c, sorted: stat.Sort(slices.Clone(v), nil)}
 	for _, x := range v {
 		f.mean += x
 	}
@@ -215,11 +217,11 @@ func (f *sideFigure) stat(s *side, p float64) (float64, influence) {
 		return f.mean, s.named(sums)
 	}
 	q := p / 100
-	at := quantile(f.sorted, q)
+	at := stat.Quantile(f.sorted, q)
 	// One over the density, from the width of the middle of the percentile's neighbourhood.
 	width := math.Sqrt(q*(1-q)/n) * 2
 	lo, hi := max(q-width, 0), min(q+width, 1)
-	slope := (quantile(f.sorted, hi) - quantile(f.sorted, lo)) / (hi - lo)
+	slope := (stat.Quantile(f.sorted, hi) - stat.Quantile(f.sorted, lo)) / (hi - lo)
 	below := sort.Search(len(f.sorted), func(i int) bool { return f.sorted[i] > at })
 	share := float64(below) / n
 	for i, v := range f.values {

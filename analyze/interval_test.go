@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"parley/analyze/stat"
 )
 
 // clustered draws values of conversations that share an effect: turns of a conversation are correlated,
@@ -49,10 +51,10 @@ func TestIntervalCoverage(t *testing.T) {
 		for _, v := range truth.values {
 			trueMean += v / float64(len(truth.values))
 		}
-		sorted := sortFloats(truth.values, nil)
+		sorted := stat.Sort(truth.values, nil)
 		var want []float64
 		for _, p := range percentiles {
-			want = append(want, quantile(sorted, p/100))
+			want = append(want, stat.Quantile(sorted, p/100))
 		}
 		covered, carried := make([]int, len(percentiles)), make([]int, len(percentiles))
 		mean := 0

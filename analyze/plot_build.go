@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -215,7 +216,7 @@ func (pl *plotter) cdfs() []Curve {
 			}
 		}
 		c := Curve{Figure: fig.name, Title: fig.title, Unit: fig.unit, N: int64(len(v))}
-		c.fromSorted(sortFloats(v, nil), pl.p.Points/8)
+		c.fromSorted(stat.Sort(v, nil), pl.p.Points/8)
 		out = append(out, c)
 	}
 	if pl.chunks == nil {
@@ -230,7 +231,7 @@ func (pl *plotter) cdfs() []Curve {
 		}
 		if pl.chunks.raw {
 			c.N = int64(len(values))
-			c.fromSorted(sortFloats(slices.Clone(values), nil), pl.p.Points/8)
+			c.fromSorted(stat.Sort(slices.Clone(values), nil), pl.p.Points/8)
 		} else {
 			c.N = counted.n
 			for _, q := range curveShares(pl.p.Points / 8) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -82,7 +83,7 @@ func (pl *plotter) perSecond() PerSecond {
 		p50, high := Missing, Missing
 		if v := firsts[i]; len(v) > 0 {
 			slices.Sort(v)
-			p50, high = Num(quantile(v, 0.5)), Num(v[len(v)-1])
+			p50, high = Num(stat.Quantile(v, 0.5)), Num(v[len(v)-1])
 		}
 		out.TTFTP50, out.TTFTMax = append(out.TTFTP50, p50), append(out.TTFTMax, high)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"parley/analyze/stat"
 )
 
 func TestNeeds(t *testing.T) {
@@ -14,60 +16,6 @@ func TestNeeds(t *testing.T) {
 	for p, want := range map[float64]int64{50: 11, 90: 64, 95: 130, 99: 662, 99.9: 6636, 10: 64, 1: 662} {
 		if got := needs(p); got != want {
 			t.Errorf("needs(%v) = %d, want %d", p, got, want)
-		}
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	for _, c := range []struct {
-		values  []float64
-		q, want float64
-	}{
-		{[]float64{7}, 0.99, 7},
-		{[]float64{1, 2}, 0.5, 1.5},
-		{[]float64{1, 2, 3, 4}, 0.5, 2.5},
-		{[]float64{1, 2, 3, 4}, 0, 1},
-		{[]float64{1, 2, 3, 4}, 1, 4},
-		{[]float64{0, 10, 20, 30, 40}, 0.9, 36},
-		{[]float64{5, math.Inf(1)}, 0, 5},
-		{[]float64{5, math.Inf(1)}, 0.5, math.Inf(1)},
-	} {
-		if got := quantile(c.values, c.q); got != c.want {
-			t.Errorf("quantile(%v, %v) = %v, want %v", c.values, c.q, got, c.want)
-		}
-	}
-	if !math.IsNaN(quantile(nil, 0.5)) {
-		t.Error("a quantile of nothing is a number")
-	}
-}
-
-func TestSortFloatsAndInts(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{0, 1, 2, radixFrom - 1, radixFrom, 3*radixFrom + 7} {
-		for name, draw := range map[string]func() float64{
-			"latencies":  func() float64 { return math.Exp(rng.NormFloat64() * 3) },
-			"both signs": func() float64 { return rng.NormFloat64() },
-			"ties":       func() float64 { return float64(rng.IntN(5)) - 2 },
-			"constant":   func() float64 { return 8 },
-			"extremes": func() float64 {
-				return []float64{0, math.Inf(1), math.Inf(-1), 5e-324, -5e-324, math.MaxFloat64}[rng.IntN(6)]
-			},
-		} {
-			values := make([]float64, n)
-			ints := make([]int64, n)
-			for i := range values {
-				values[i] = draw()
-				ints[i] = int64(max(min(values[i], 1e15), -1e15) * 1000)
-			}
-			want, wantInts := slices.Clone(values), slices.Clone(ints)
-			slices.Sort(want)
-			slices.Sort(wantInts)
-			if got := sortFloats(values, nil); !slices.Equal(got, want) {
-				t.Errorf("sortFloats of %d %s differs", n, name)
-			}
-			if sortInts(ints); !slices.Equal(ints, wantInts) {
-				t.Errorf("sortInts of %d %s differs", n, name)
-			}
 		}
 	}
 }
@@ -111,7 +59,7 @@ func TestWideEqualsSorted(t *testing.T) {
 			if int64(len(all)) < needs(p) {
 				continue
 			}
-			if want := quantile(all, p/100); float64(got.Percentiles[i].Value) != want {
+			if want := stat.Quantile(all, p/100); float64(got.Percentiles[i].Value) != want {
 				t.Fatalf("p%v of %d values: %v, want %v", p, len(all), got.Percentiles[i].Value, want)
 			}
 		}

@@ -3,6 +3,7 @@ package analyze
 import (
 	"math"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -191,8 +192,8 @@ func throughput(f *frame, rows []int32, w *window) Throughput {
 
 // peak gives the highest number of intervals [start, end) that hold at once. It sorts its arguments.
 func peak(starts, ends []int64) int64 {
-	sortInts(starts)
-	sortInts(ends)
+	stat.SortInts(starts)
+	stat.SortInts(ends)
 	best, e := 0, 0
 	for s, at := range starts {
 		for e < len(ends) && ends[e] <= at {

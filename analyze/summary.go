@@ -2,6 +2,8 @@ package analyze
 
 import (
 	"math"
+
+	"parley/analyze/stat"
 )
 
 // scratch is memory that one worker uses again and again.
@@ -63,10 +65,10 @@ func (s *scratch) distribution(f *Figure, values []float64, cluster []int32, clu
 	}
 	s.sorted = s.sorted[:n]
 	copy(s.sorted, values)
-	if n >= radixFrom && cap(s.spare) < n {
+	if n >= stat.RadixFrom && cap(s.spare) < n {
 		s.spare = make([]float64, n)
 	}
-	sorted := sortFloats(s.sorted, s.spare[:cap(s.spare)])
+	sorted := stat.Sort(s.sorted, s.spare[:cap(s.spare)])
 	if &sorted[0] != &s.sorted[0] {
 		s.sorted, s.spare = sorted, s.sorted
 	}
@@ -74,8 +76,8 @@ func (s *scratch) distribution(f *Figure, values []float64, cluster []int32, clu
 	k := len(o.Percentiles)
 	limits := make([]float64, 2*k)
 	for i, p := range o.Percentiles {
-		limits[i] = quantile(sorted, p/100)
-		limits[k+i] = quantile(sorted, nearer(p/100))
+		limits[i] = stat.Quantile(sorted, p/100)
+		limits[k+i] = stat.Quantile(sorted, nearer(p/100))
 		if f.Percentiles[i].Carried {
 			f.Percentiles[i].Value = Num(limits[i])
 		}
@@ -141,7 +143,7 @@ func failureAware(sorted []float64, failed int, percentiles []float64) []Percent
 		case t == 0:
 			out[i].Value = Num(sorted[low])
 		default:
-			out[i].Value = Num(interpolate(sorted[low], sorted[low+1], t))
+			out[i].Value = Num(stat.Interpolate(sorted[low], sorted[low+1], t))
 		}
 	}
 	return out

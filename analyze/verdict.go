@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -214,11 +215,11 @@ func (j *judge) lateness(a *analysis) {
 	}
 	if len(lags) > 0 {
 		scratch := make([]float64, len(lags))
-		j.signal("send_lag_p99", quantile(sortFloats(lags, scratch), 0.99), "")
+		j.signal("send_lag_p99", stat.Quantile(stat.Sort(lags, scratch), 0.99), "")
 		j.signal("send_lag_share", over/float64(len(lags)), "")
 	}
 	if len(waits) > 0 {
-		j.signal("connection_wait_p99", quantile(sortFloats(waits, nil), 0.99), "")
+		j.signal("connection_wait_p99", stat.Quantile(stat.Sort(waits, nil), 0.99), "")
 	}
 	j.arrivals(a)
 }

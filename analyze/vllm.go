@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -255,7 +256,7 @@ func vllmStatistics(v *VLLM, requests []vllmRequest, detailed bool, o *Options) 
 			if len(m.values) == 0 {
 				return 0 // what vLLM writes for nothing
 			}
-			return quantile(m.values, q)
+			return stat.Quantile(m.values, q)
 		}
 		v.set("mean_"+name, mean)
 		v.set("median_"+name, at(0.5))

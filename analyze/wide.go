@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -220,7 +221,7 @@ func (w *wide) summarize(f *Figure, o *Options) {
 		}
 		rank := p.P / 100 * (n - 1)
 		low := int64(math.Floor(rank))
-		p.Value = Num(interpolate(w.at(low), w.at(min(low+1, w.n-1)), rank-float64(low)))
+		p.Value = Num(stat.Interpolate(w.at(low), w.at(min(low+1, w.n-1)), rank-float64(low)))
 		if !intervals {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -249,8 +250,8 @@ func (f *frame) conversationSpans() (begin, end []int64) {
 
 // levels gives how many of the intervals [start, end) hold over time. It sorts its arguments.
 func levels(starts, ends []int64) []step {
-	sortInts(starts)
-	sortInts(ends)
+	stat.SortInts(starts)
+	stat.SortInts(ends)
 	var steps []step
 	var level int64
 	s, e := 0, 0

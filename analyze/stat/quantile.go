@@ -1,14 +1,14 @@
-package analyze
+package stat
 
 import (
 	"math"
 	"slices"
 )
 
-// quantile gives the q-quantile (0 to 1) of sorted values by linear interpolation between order
+// Quantile gives the q-quantile (0 to 1) of sorted values by linear interpolation between order
 // statistics: the value at rank q*(n-1), counted from 0. It is what numpy's default and DuckDB's
 // quantile_cont compute (type 7 of Hyndman and Fan, 1996).
-func quantile(sorted []float64, q float64) float64 {
+func Quantile(sorted []float64, q float64) float64 {
 	n := len(sorted)
 	if n == 0 {
 		return math.NaN()
@@ -17,54 +17,24 @@ func quantile(sorted []float64, q float64) float64 {
 	low := int(math.Floor(rank))
 	low = min(max(low, 0), n-1)
 	high := min(low+1, n-1)
-	return interpolate(sorted[low], sorted[high], rank-float64(low))
+	return Interpolate(sorted[low], sorted[high], rank-float64(low))
 }
 
-// interpolate goes the share t of the way from a to b. An infinite b reached only in part is infinite.
-func interpolate(a, b, t float64) float64 {
+// Interpolate goes the share t of the way from a to b. An infinite b reached only in part is infinite.
+func Interpolate(a, b, t float64) float64 {
 	if t <= 0 || a == b {
 		return a
 	}
 	return a + (b-a)*t
 }
 
-// needs gives how many rows a sample must have to carry the percentile p (in percent): so many that, with
-// 99 % confidence, at least two of them lie beyond the true percentile, on the side with fewer. That is
-// the smallest n with P(Binomial(n, tail) <= 1) <= 1 %: 64 for p90, 130 for p95, 662 for p99, 6,636 for
-// p99.9. MLPerf's early stopping criterion asks for the same numbers.
-func needs(p float64) int64 {
-	tail := min(p, 100-p) / 100
-	if tail <= 0 {
-		return math.MaxInt64
-	}
-	enough := func(n int64) bool {
-		f := float64(n)
-		none := f * math.Log1p(-tail)
-		one := math.Log(f*tail) + (f-1)*math.Log1p(-tail)
-		return math.Exp(none)+math.Exp(one) <= 0.01
-	}
-	high := int64(2)
-	for !enough(high) {
-		high *= 2
-	}
-	low := high / 2
-	for low+1 < high {
-		if mid := (low + high) / 2; enough(mid) {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return high
-}
+// RadixFrom is the length from which sorting by digits beats comparing.
+const RadixFrom = 1 << 14
 
-// radixFrom is the length from which sorting by digits beats comparing.
-const radixFrom = 1 << 14
-
-// sortFloats sorts values that are not NaN. scratch, if it is long enough, saves an allocation; the
+// Sort sorts values, of which none may be NaN. scratch, if it is long enough, saves an allocation; the
 // sorted values may be in either of the two, and the result says where.
-func sortFloats(values, scratch []float64) []float64 {
-	if len(values) < radixFrom {
+func Sort(values, scratch []float64) []float64 {
+	if len(values) < RadixFrom {
 		slices.Sort(values)
 		return values
 	}
@@ -132,9 +102,9 @@ func floatKey(v float64) uint64 {
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
-// sortInts sorts moments (any int64) in the same way.
-func sortInts(values []int64) {
-	if len(values) < radixFrom {
+// SortInts sorts moments (any int64) in the same way.
+func SortInts(values []int64) {
+	if len(values) < RadixFrom {
 		slices.Sort(values)
 		return
 	}

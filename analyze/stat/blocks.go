@@ -1,0 +1,408 @@
+package stat
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// The values of a run are dependent in two ways. Turns of one conversation share its prompt and its place
+// in the schedule; and all that ran at about the same time shared the server's state: a slow moment hits
+// many conversations. So a run is cut in two ways, by conversation and into few blocks of time; each way
+// gives a variance of the figure from the sums of its parts, and the larger one counts. Few long blocks
+// (batch means) do better than many short ones, whose neighbours are dependent (Schmeiser, Operations
+// Research 30, 1982).
+
+// Blocks is the number of blocks of time of an interval, effectiveBlocks that of an effective size.
+const (
+	Blocks          = 6
+	effectiveBlocks = 20
+)
+
+// Sample is the values that a run gave of one figure.
+type Sample struct {
+	Values  []float64 // none NaN
+	Moments []int64   // when: nanoseconds of the window's clock
+	Cluster []int32   // conversation of each value, from 0
+}
+
+// Window is the part of a run that a sample comes from, in nanoseconds: [From, To).
+type Window struct {
+	From, To int64
+	// Tau is the relaxation time of the server in seconds ([Relaxation]): what it did longer ago than a
+	// few of these says nothing of what it does now. NaN: not known, and nothing is long enough.
+	Tau float64
+}
+
+// Seconds gives the length.
+func (w Window) Seconds() float64 { return float64(w.To-w.From) / 1e9 }
+
+// LongTaus and LongTausOuter are how many relaxation times a window must have before its interval speaks
+// of the server in the long run: of a mean, a rate, and of percentiles from p5 to p95; and of
+// percentiles farther out.
+const (
+	LongTaus      = 200
+	LongTausOuter = 600
+)
+
+// Needs gives how many seconds a window must have for an interval of the q-quantile (0 to 1); of a mean or
+// a rate with q = 0.5. NaN if the relaxation time is not known.
+func (w Window) Needs(q float64) float64 {
+	if max(q, 1-q) > 0.95+1e-9 {
+		return LongTausOuter * w.Tau
+	}
+	return LongTaus * w.Tau
+}
+
+// Long says whether the window is long enough for that.
+func (w Window) Long(q float64) bool { return w.Seconds() >= w.Needs(q) }
+
+func (w Window) block(moment int64, blocks int) int32 {
+	if w.To <= w.From {
+		return 0
+	}
+	b := int64(float64(moment-w.From) / float64(w.To-w.From) * float64(blocks))
+	return int32(min(max(b, 0), int64(blocks)-1))
+}
+
+// Estimate is one statistic of a sample.
+type Estimate struct {
+	Value float64
+	// Interval is of the long run, Unknown where the window is too short ([Window.Long]) or the sample too
+	// small for one.
+	Interval
+	// Effective is the number of independent values that the sample's values count for at this statistic.
+	Effective float64
+	// Carried says whether these bound the statistic on its outer side; of a mean always true.
+	Carried bool
+	// Lower and Upper are one-sided bounds of 95 % confidence of a percentile; NaN where the sample has none.
+	Lower, Upper float64
+}
+
+// Summary is the distribution of a sample.
+type Summary struct {
+	N, Clusters   int
+	Mean          Estimate
+	Std, Min, Max float64
+	Quantiles     []Estimate // in the order asked for
+}
+
+// Scratch is memory that one worker uses for one summary after the other.
+type Scratch struct {
+	sorted, spare []float64
+	local         []int32
+	cluster       []int32
+	block         []int32
+}
+
+// Summarize works out the distribution of a sample: the quantiles qs (0 to 1), the mean, and what the
+// sample says of the server in the long run. It leaves the sample as it is. plain leaves the intervals
+// and effective sizes out (they are NaN).
+func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summary {
+	n := len(in.Values)
+	nan := math.NaN()
+	out := Summary{N: n, Mean: Estimate{Value: nan, Interval: Unknown, Effective: nan, Lower: nan, Upper: nan, Carried: true}, Std: nan, Min: nan, Max: nan}
+	out.Quantiles = make([]Estimate, len(qs))
+	for i := range out.Quantiles {
+		out.Quantiles[i] = Estimate{Value: nan, Interval: Unknown, Effective: nan, Lower: nan, Upper: nan}
+	}
+	if n == 0 {
+		return out
+	}
+	sorted := s.sort(in.Values)
+	out.Mean.Value, out.Std = MeanStd(in.Values)
+	out.Min, out.Max = sorted[0], sorted[n-1]
+	limits := make([]float64, 2*len(qs))
+	for i, q := range qs {
+		limits[i], limits[len(qs)+i] = Quantile(sorted, q), Quantile(sorted, nearer(q))
+		out.Quantiles[i].Value = limits[i]
+	}
+	if plain {
+		return out
+	}
+	cluster, clusters := s.renumber(in.Cluster)
+	out.Clusters = clusters
+	byConversation := countParts(in.Values, cluster, clusters, limits)
+	byTime := countParts(in.Values, s.blocks(in.Moments, w, Blocks), Blocks, limits)
+	byShort := countParts(in.Values, s.blocks(in.Moments, w, effectiveBlocks), effectiveBlocks, limits)
+	out.Mean.Effective = float64(n)
+	if w.Long(0.5) {
+		out.Mean.Interval = byConversation.mean(out.Mean.Value).Wider(byTime.blockMean(out.Mean.Value))
+	}
+	for i, q := range qs {
+		e := &out.Quantiles[i]
+		e.Effective = float64(n)
+		for _, j := range []int{i, len(qs) + i} {
+			e.Effective = min(e.Effective, byConversation.effective(j, false), byShort.effective(j, false))
+		}
+		e.Carried = Carries(q, e.Effective)
+		e.Lower, e.Upper = LowerBound(sorted, q, e.Effective, Confidence), UpperBound(sorted, q, e.Effective, Confidence)
+		if w.Long(q) && e.Carried {
+			eff := min(byConversation.effective(i, true), byConversation.effective(len(qs)+i, true), byTime.effective(i, true))
+			e.Low, e.High = quantileInterval(sorted, q, eff)
+		}
+	}
+	return out
+}
+
+func (s *Scratch) sort(values []float64) []float64 {
+	s.sorted = append(s.sorted[:0], values...)
+	if cap(s.spare) < len(values) && len(values) >= RadixFrom {
+		s.spare = make([]float64, len(values))
+	}
+	sorted := Sort(s.sorted, s.spare[:cap(s.spare)])
+	if &sorted[0] != &s.sorted[0] {
+		s.sorted, s.spare = sorted, s.sorted
+	}
+	return sorted
+}
+
+func (s *Scratch) blocks(moments []int64, w Window, blocks int) []int32 {
+	s.block = slices.Grow(s.block[:0], len(moments))[:len(moments)]
+	for i, m := range moments {
+		s.block[i] = w.block(m, blocks)
+	}
+	return s.block
+}
+
+// renumber gives the clusters of a sample numbers from 0, and says how many there are.
+func (s *Scratch) renumber(cluster []int32) ([]int32, int) {
+	highest := int32(0)
+	for _, c := range cluster {
+		highest = max(highest, c)
+	}
+	if len(s.local) <= int(highest) {
+		s.local = make([]int32, highest+1)
+	}
+	s.cluster = slices.Grow(s.cluster[:0], len(cluster))[:len(cluster)]
+	next := int32(0)
+	for i, c := range cluster {
+		if s.local[c] == 0 {
+			next++
+			s.local[c] = next
+		}
+		s.cluster[i] = s.local[c] - 1
+	}
+	for _, c := range cluster {
+		s.local[c] = 0
+	}
+	return s.cluster, int(next)
+}
+
+// parts is a sample cut into parts (conversations, or blocks of time): per part its number of values, their
+// sum, and how many of them are at most each limit.
+type parts struct {
+	n      []int32
+	sum    []float64
+	at     []int32 // part*limits + limit
+	limits int
+	used   int // parts with values
+	total  float64
+}
+
+func countParts(values []float64, part []int32, count int, limits []float64) parts {
+	k := len(limits)
+	c := parts{n: make([]int32, count), sum: make([]float64, count), at: make([]int32, count*k), limits: k, total: float64(len(values))}
+	// Each value is counted once, at the lowest limit that it does not exceed; summing up over the limits of
+	// a part comes after.
+	order := make([]int, k)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(limits[a], limits[b]) })
+	rising := make([]float64, k)
+	for i, at := range order {
+		rising[i] = limits[at]
+	}
+	for i, v := range values {
+		id := int(part[i])
+		c.n[id]++
+		c.sum[id] += v
+		above := 0
+		for _, limit := range rising {
+			if v > limit {
+				above++
+			}
+		}
+		if above < k {
+			c.at[id*k+order[above]]++
+		}
+	}
+	for id, n := range c.n {
+		if n > 0 {
+			c.used++
+		}
+		row, sum := c.at[id*k:id*k+k], int32(0)
+		for _, at := range order {
+			sum += row[at]
+			row[at] = sum
+		}
+	}
+	return c
+}
+
+// nearer gives the quantile at which the dependence of q's tail is also looked at: one with a tail to the
+// power of two thirds, so that p99 leans on about p95, p90 on p78, and p50 on itself. The variance at an
+// outer percentile comes from few parts and is often too small just when the sample happens to lack a
+// slow one; the wider tail has more of them.
+func nearer(q float64) float64 {
+	if q >= 0.5 {
+		return 1 - min(math.Pow(1-q, 2.0/3), 0.5)
+	}
+	return min(math.Pow(q, 2.0/3), 0.5)
+}
+
+// effective gives the effective number of independent values for the share below limit j: n* = f(1-f)/V,
+// where V = m/(m-1) sum (k - f n)^2 / N^2 over the parts is the variance of the share as a ratio. With
+// interval, it is reduced for the degrees of freedom that V has, as Korn and Graubard do (Survey
+// Methodology 24, 1998).
+func (c *parts) effective(j int, interval bool) float64 {
+	m := float64(c.used)
+	if m < 2 {
+		return min(c.total, 1)
+	}
+	var below float64
+	for id := range c.n {
+		below += float64(c.at[id*c.limits+j])
+	}
+	// The residuals around the share that was found, which ties can put above q.
+	f := below / c.total
+	if f >= 1 || f <= 0 {
+		return m // nothing to estimate the variance from: one value per part
+	}
+	var sum, fourth float64
+	for id, size := range c.n {
+		if size > 0 {
+			d := float64(c.at[id*c.limits+j]) - f*float64(size)
+			sum += d * d
+			fourth += d * d * d * d
+		}
+	}
+	eff := c.total
+	if v := m / (m - 1) * sum / (c.total * c.total); v > 0 {
+		eff = min(eff, f*(1-f)/v)
+	}
+	if !interval {
+		return eff
+	}
+	t := StudentT(c.total-1) / StudentT(varianceDF(m, sum, fourth))
+	return min(c.total, eff*t*t)
+}
+
+// varianceDF gives the degrees of freedom of a variance that m parts give, from the sums of the second and
+// fourth powers of their residuals: 2m/(kurtosis-1), by Satterthwaite's matching of moments, which is m
+// for normal residuals, and few where a few parts make up the tail.
+func varianceDF(m, second, fourth float64) float64 {
+	kurtosis := m * fourth / (second * second)
+	if !(kurtosis > 1) {
+		return m - 1
+	}
+	return max(1, min(m-1, 2*m/(kurtosis-1)))
+}
+
+// quantileInterval gives the interval of the quantile q from sorted values that count for eff independent
+// ones: the limits for its share are those of a binomial (its mid-point beta form, Jeffreys' interval),
+// and the interval is what stands in the sample at those limits (Woodruff, JASA 47, 1952). A side is NaN
+// where the sample has nothing to bound it with.
+func quantileInterval(sorted []float64, q, eff float64) (low, high float64) {
+	if math.IsNaN(eff) || eff <= 0 {
+		return math.NaN(), math.NaN()
+	}
+	const a = (1 - Confidence) / 2
+	x := q * eff
+	lowShare := mathext.InvRegIncBeta(x+0.5, eff-x+0.5, a)
+	highShare := mathext.InvRegIncBeta(x+0.5, eff-x+0.5, 1-a)
+	n := float64(len(sorted))
+	// A limit beyond the middle of the outermost value bounds nothing.
+	low, high = math.NaN(), math.NaN()
+	if lowShare*n >= 0.5 {
+		low = Quantile(sorted, rankShare(lowShare, n))
+	}
+	if (1-highShare)*n >= 0.5 {
+		high = Quantile(sorted, rankShare(highShare, n))
+	}
+	return low, high
+}
+
+// rankShare turns a share of values into the quantile whose rank is that share's order statistic: value
+// number i (from 1) of n stands for the share (i-0.5)/n.
+func rankShare(share, n float64) float64 {
+	if n < 2 {
+		return 0.5
+	}
+	return min(max((share*n-0.5)/(n-1), 0), 1)
+}
+
+// mean gives the interval of the sample's mean from conversations: the ratio's linearised variance, with
+// Student's t.
+func (c *parts) mean(mean float64) Interval {
+	var sum, fourth float64
+	for id, n := range c.n {
+		d := c.sum[id] - mean*float64(n)
+		sum += d * d
+		fourth += d * d * d * d
+	}
+	m := float64(c.used)
+	if m < 2 {
+		return Unknown
+	}
+	half := StudentT(varianceDF(m, sum, fourth)) * math.Sqrt(m/(m-1)*sum) / c.total
+	return Interval{mean - half, mean + half}
+}
+
+// blockMean gives the interval of the sample's mean from blocks of time (batch means), as a ratio, with t
+// adjusted for skewness.
+func (c *parts) blockMean(mean float64) Interval {
+	if c.used < len(c.n) {
+		return Unknown
+	}
+	d := make([]float64, len(c.n))
+	for id, n := range c.n {
+		d[id] = (c.sum[id] - mean*float64(n)) * float64(len(c.n)) / c.total
+	}
+	return ofBlocks(mean, d)
+}
+
+// ofBlocks gives the interval of a mean from the deviations of equal blocks from it.
+func ofBlocks(mean float64, deviations []float64) Interval {
+	m := float64(len(deviations))
+	_, std := MeanStd(deviations)
+	return skewT(mean, std/math.Sqrt(m), skewnessOf(deviations), m)
+}
+
+// Rate gives what arrived per second in a window, from amounts with their moments, those outside of it left
+// out, and the interval of the long-run rate from blocks of time.
+func Rate(amounts []float64, moments []int64, w Window) Estimate {
+	var blocks [Blocks]float64
+	var total float64
+	for i, m := range moments {
+		if m >= w.From && m < w.To {
+			blocks[w.block(m, Blocks)] += amounts[i]
+			total += amounts[i]
+		}
+	}
+	return w.RateOf(blocks, total)
+}
+
+// RateOf is [Rate] for amounts that were summed by block already ([Window.BlockOf]).
+func (w Window) RateOf(blocks [Blocks]float64, total float64) Estimate {
+	e := Estimate{Value: math.NaN(), Interval: Unknown, Effective: math.NaN(), Lower: math.NaN(), Upper: math.NaN(), Carried: true}
+	s := w.Seconds()
+	if !(s > 0) {
+		return e
+	}
+	e.Value = total / s
+	if w.Long(0.5) {
+		d := make([]float64, Blocks)
+		for i, b := range blocks {
+			d[i] = b*Blocks/s - e.Value
+		}
+		e.Interval = ofBlocks(e.Value, d)
+	}
+	return e
+}
+
+// BlockOf gives the block of time (0 to [Blocks]-1) of a moment in the window.
+func (w Window) BlockOf(moment int64) int { return int(w.block(moment, Blocks)) }

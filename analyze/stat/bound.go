@@ -1,0 +1,99 @@
+package stat
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// What a sample says of a percentile of what it was drawn from is decided by how many of its values lie
+// beyond it, whatever their distribution: of n independent values, the number at or below the true
+// q-quantile is binomial (n, q). So the k-th smallest value lies above the quantile with the probability
+// P(Binomial(n, q) <= k-1), which the incomplete beta function gives for any real n and k. Values of a
+// run are dependent; n is their effective number ([Effective]), and order statistics are spread over it.
+// The bounds are those of Thompson (Annals of Mathematical Statistics 7, 1936) and of Clopper and Pearson.
+
+// Confidence of one-sided bounds, and nominal coverage of two-sided intervals.
+const Confidence = 0.95
+
+// Needs gives how many independent values it takes to bound the q-quantile (0 to 1) on its outer side: 5
+// for the median, 29 for p90, 59 for p95, 299 for p99, 2,995 for p99.9. It is the smallest n whose
+// largest value lies above the quantile with 95 % confidence, q^n <= 5 % (Wilks, 1941).
+func Needs(q float64) int64 {
+	q = max(q, 1-q)
+	if q >= 1 {
+		return math.MaxInt64
+	}
+	return int64(math.Ceil(math.Log(1-Confidence) / math.Log(q)))
+}
+
+// Carries says whether so many independent values bound the q-quantile on its outer side.
+func Carries(q, effective float64) bool {
+	q = max(q, 1-q)
+	return q < 1 && effective*math.Log(q) <= math.Log(1-Confidence)*(1-1e-12)
+}
+
+// UpperBound gives the value that the true q-quantile does not exceed with the confidence given, from
+// sorted values that count as so many independent ones; NaN if they are too few to say.
+func UpperBound(sorted []float64, q, effective, confidence float64) float64 {
+	n := math.Min(effective, float64(len(sorted)))
+	share := UpperShare(q, n, confidence)
+	if math.IsNaN(share) {
+		return math.NaN()
+	}
+	k := int(math.Ceil(share*float64(len(sorted)) - 1e-9))
+	return sorted[min(max(k, 1), len(sorted))-1]
+}
+
+// LowerBound gives the value that the true q-quantile is not below with the confidence given; NaN if the
+// values are too few to say.
+func LowerBound(sorted []float64, q, effective, confidence float64) float64 {
+	n := math.Min(effective, float64(len(sorted)))
+	share := LowerShare(q, n, confidence)
+	if math.IsNaN(share) {
+		return math.NaN()
+	}
+	k := int(math.Floor(share*float64(len(sorted)) + 1e-9))
+	if k < 1 {
+		return math.NaN()
+	}
+	return sorted[k-1]
+}
+
+// UpperShare gives the share of a sample of n independent values below which its q-quantile lies with the
+// confidence given: k/n with the smallest k for which P(Binomial(n, q) <= k-1) reaches it. NaN if not
+// even all of the sample do.
+func UpperShare(q, n, confidence float64) float64 {
+	at := func(k float64) float64 { return mathext.RegIncBeta(n-k+1, k, 1-q) }
+	if !(n > 0) || at(n) < confidence-1e-12 {
+		return math.NaN()
+	}
+	low, high := 0.0, n
+	for range 60 {
+		if mid := (low + high) / 2; mid > 0 && at(mid) >= confidence {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high / n
+}
+
+// LowerShare gives the share of a sample of n independent values above which its q-quantile lies with the
+// confidence given: k/n with the largest k for which P(Binomial(n, q) >= k) reaches it. NaN if k would
+// be less than one value.
+func LowerShare(q, n, confidence float64) float64 {
+	at := func(k float64) float64 { return mathext.RegIncBeta(k, n-k+1, q) }
+	if !(n >= 1) || at(1) < confidence {
+		return math.NaN()
+	}
+	low, high := 1.0, n
+	for range 60 {
+		if mid := (low + high) / 2; at(mid) >= confidence {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low / n
+}
