@@ -156,7 +156,7 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 			return nil, err
 		}
 	}
-	res.Verdict = verdict(a, res)
+	res.Verdict = judgeRun(a, res)
 	return res, ctx.Err()
 }
 

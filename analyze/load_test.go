@@ -124,7 +124,7 @@ func TestShardsAndJournalEqualOneFile(t *testing.T) {
 			if got := figuresOf(t, r); got != want {
 				t.Errorf("%s: figures differ", path)
 			}
-			if !r.Unfinished || r.Verdict.Grade != schemas.Invalid {
+			if !r.Unfinished || r.Verdict.Grade != schemas.Suspect {
 				t.Errorf("%s: unfinished %v, %s", path, r.Unfinished, r.Verdict.Grade)
 			}
 		}
