@@ -16,6 +16,12 @@ type Conversation struct {
 	Tags           map[string]string `parquet:"tags" doc:"Labels to group by: source, language, ..."`
 }
 
+// Values of ParentFrom: which moment of the parent's turn the delay counts from.
+const (
+	FromStart = "start"
+	FromEnd   = "end"
+)
+
 // Message is one message of a conversation.
 type Message struct {
 	Role       string  `parquet:"role" doc:"system, developer, user, assistant or tool."`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // agentTrace is one coding-agent session (callanjfox/kv-cache-tester, traces). Times are seconds from its
@@ -27,9 +28,11 @@ type agentRequest struct {
 	HashIDs   []uint64 `json:"hash_ids"`
 	APITime   *float64 `json:"api_time"`
 	ThinkTime *float64 `json:"think_time"`
+	Inputs    []string `json:"input_types"` // kinds of what is new: text, tool_result, ...
 
 	AgentID      string         `json:"agent_id"`
 	SubagentType string         `json:"subagent_type"`
+	DurationMS   float64        `json:"duration_ms"`
 	ToolTokens   int            `json:"tool_tokens"`
 	SystemTokens int            `json:"system_tokens"`
 	Requests     []agentRequest `json:"requests"`
@@ -40,7 +43,10 @@ type agentRequest struct {
 // A request goes on from the one before as long as its first blocks are the same. Where they are not, the
 // context was rewritten (compaction, thinking taken out, a changed system prompt); the requests from there
 // on are a conversation of their own, which begins with as many of the messages as are unchanged and
-// starts when the trace says, counted from the last turn before. Sub-agents are such conversations too.
+// starts when the trace says, counted from the end of the last turn before.
+//
+// Sub-agents are conversations of their own too. The request after them waits for those that had ended when
+// it was recorded; a sub-agent that had not ran beside its parent.
 func newAgent(im *Importer) reader {
 	a := &agentReader{im: im, cache: infiniteCache{}}
 	a.scanReader = newScanReader(im, nil)
@@ -78,14 +84,21 @@ func (a *agentReader) next() (Item, error) {
 // session is the state while the requests of one agent are gone through.
 type session struct {
 	*agentReader
-	trace  *agentTrace
-	space  uint64
-	id     string
-	system int
-	plans  []*plan
-	number uint64 // of requests so far, the sub-agents' too
-	kids   []*plan
-	used   map[string]int
+	trace   *agentTrace
+	space   uint64
+	id      string
+	system  int
+	plans   []*plan
+	number  uint64 // of requests so far, the sub-agents' too
+	kids    []*plan
+	running []subagent // started since the last request
+	used    map[string]int
+}
+
+// subagent is one that was started, with its times in the trace.
+type subagent struct {
+	ids        []string // its conversations
+	start, end float64  // s
 }
 
 func (a *agentReader) plans(t *agentTrace, number int64) ([]*plan, *problem) {
@@ -136,16 +149,22 @@ func (s *session) run(list []agentRequest, from *parent, shift float64, depth in
 			return p
 		}
 		r.cached = s.cache.hits(r.ids) * r.size
+		w := s.wait(q, last)
 		switch {
 		case current == nil:
 			current = s.open(s.id, r, from, s.system, nil)
 		case r.continues(current.last):
-			current.extend(r, think(q, last))
+			current.extend(r, w)
 		default:
 			common := r.common(&current.last.hashes) * r.size
-			branch := &parent{id: current.id, turn: int64(len(current.turns) - 1), delayMS: max((q.T-last.T)*1000, 0)}
+			branch := &parent{id: current.id, turn: int64(len(current.turns) - 1), end: true}
 			s.im.report.note("times that a coding agent's context was rewritten, so that another conversation begins", 1)
 			current = s.open(s.id, r, branch, s.system, current.inherit(common))
+			if len(w.joins) > 0 {
+				current.turns[0].Joins, current.turns[0].ThinkTimeMS, current.turns[0].ToolTimeMS = w.joins, w.think, w.tool
+			} else {
+				branch.delayMS = w.ms()
+			}
 		}
 		last = q
 	}
@@ -167,11 +186,14 @@ func (s *session) open(id string, r *request, from *parent, system int, inherite
 	return p
 }
 
-// subagent plans a sub-agent as conversations of their own, whose first starts when the trace says,
-// counted from the start of the last turn of its parent before it.
+// subagent plans a sub-agent as conversations of their own, whose first starts when the trace says, counted
+// from the end of its parent's last turn (from its start, if the sub-agent started before the answer's end).
 func (s *session) subagent(q *agentRequest, current *plan, last *agentRequest, shift float64, depth int) *problem {
 	if len(q.Requests) == 0 {
 		return nil
+	}
+	if math.IsNaN(q.DurationMS) || math.Abs(q.DurationMS) > 1e12 {
+		return badRecord("sub-agent %q: duration_ms is %v", q.AgentID, q.DurationMS)
 	}
 	name := q.AgentID
 	if name == "" {
@@ -179,38 +201,96 @@ func (s *session) subagent(q *agentRequest, current *plan, last *agentRequest, s
 	}
 	kid := &session{agentReader: s.agentReader, trace: s.trace, space: s.space, id: s.id + "/" + name,
 		system: q.ToolTokens + q.SystemTokens, number: s.number, used: s.used}
-	// Times inside are those of the trace; some recorders count from the sub-agent's start instead.
-	inner := shift
-	if q.Requests[0].T < q.T {
-		inner += q.T
-	}
+	run, inner := s.span(q, last)
 	var from *parent
 	if current != nil {
-		from = &parent{id: current.id, turn: int64(len(current.turns) - 1), delayMS: max((q.T-last.T)*1000, 0)}
+		from = &parent{id: current.id, turn: int64(len(current.turns) - 1), end: run.start >= last.ends()}
+		if from.delayMS = max(run.start-last.T, 0) * 1000; from.end {
+			from.delayMS = (run.start - last.ends()) * 1000
+		}
 	}
-	p := kid.run(q.Requests, from, inner, depth+1)
+	p := kid.run(q.Requests, from, shift+inner, depth+1)
 	s.number = kid.number
 	for _, k := range kid.plans {
+		run.ids = append(run.ids, k.id)
 		if q.SubagentType != "" {
 			k.tags["subagent"] = q.SubagentType
 		}
 	}
 	s.kids = append(append(s.kids, kid.plans...), kid.kids...)
+	s.running = append(s.running, run)
 	s.im.report.note("sub-agents as conversations of their own", 1)
 	return p
 }
 
-// think gives the time from the previous answer's end to a request, in ms. The recorded think time counts
-// unless it is longer than the gap between the two requests: some recorders sum it up over requests that
-// overlap.
-func think(q, last *agentRequest) float64 {
-	gap := q.T - last.T
-	if last.APITime != nil {
-		gap -= *last.APITime
+// promptly is how soon after the answer that calls it a sub-agent starts, in seconds.
+const promptly = 2
+
+// span gives when a sub-agent ran, and what to add to the times of its requests.
+//
+// Requests inside have the trace's times, or count from the sub-agent's start. In the latter case the
+// published traces write t when the sub-agent's result came and not when it started: three that were
+// called by one answer have three t, and the same t - duration_ms, a second after that answer (trace_0010
+// of kv-cache-tester). So a t long after the parent's answer is taken for the end, where the duration
+// allows it, and for the start elsewhere.
+func (s *session) span(q, last *agentRequest) (run subagent, inner float64) {
+	length := q.DurationMS / 1000
+	for i := range q.Requests {
+		length = max(length, q.Requests[i].ends()-q.Requests[0].T)
 	}
-	gap = max(gap, 0)
-	if q.ThinkTime != nil && *q.ThinkTime >= 0 && *q.ThinkTime <= q.T-last.T {
-		return *q.ThinkTime * 1000
+	if q.Requests[0].T >= q.T {
+		return subagent{start: q.T, end: q.Requests[0].T + length}, 0
 	}
-	return gap * 1000
+	start := q.T
+	if last != nil && q.T-last.ends() > promptly && q.T-length >= last.ends()-promptly {
+		start = max(q.T-length, last.ends())
+		s.im.report.note("sub-agents whose time is taken for their end (it lies as long after the call as they ran)", 1)
+	}
+	return subagent{start: start, end: start + length}, start
+}
+
+// ends gives when a request's answer had come, in seconds of the trace; its start if that is not recorded.
+func (q *agentRequest) ends() float64 {
+	if q.APITime != nil && *q.APITime > 0 && *q.APITime < 1e9 {
+		return q.T + *q.APITime
+	}
+	return q.T
+}
+
+func (w wait) ms() float64 {
+	if w.tool != nil {
+		return *w.tool
+	}
+	return *w.think
+}
+
+// wait tells what a request waited for since the one before, and forgets the sub-agents that were running.
+// The time from the last end to the request is a tool's where the request brings a tool's result, else a
+// person's. The recorded think time counts unless it is longer than the gap between the two requests: some
+// recorders sum it up over requests that overlap.
+func (s *session) wait(q, last *agentRequest) (w wait) {
+	defer func() { s.running = nil }()
+	if last == nil {
+		return w
+	}
+	free := last.ends()
+	for _, k := range s.running {
+		if k.end > q.T {
+			s.im.report.note("sub-agents that ran beside their parent (it went on before they had ended)", 1)
+			continue
+		}
+		s.im.report.note("sub-agents that their parent's next turn waits for", 1)
+		w.joins = append(w.joins, k.ids...)
+		free = max(free, k.end)
+	}
+	gap := max(q.T-free, 0) * 1000
+	if len(w.joins) == 0 && q.ThinkTime != nil && *q.ThinkTime >= 0 && *q.ThinkTime <= q.T-last.T {
+		gap = *q.ThinkTime * 1000
+	}
+	if len(w.joins) > 0 || slices.Contains(q.Inputs, "tool_result") {
+		w.tool = &gap
+	} else {
+		w.think = &gap
+	}
+	return w
 }

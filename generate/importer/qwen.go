@@ -152,7 +152,7 @@ func (q *qwen) chain(c *chat) error {
 			r.at *= 1000
 			q.cache.hits(r.ids)
 			// The trace tells arrivals only, so the think time has the answer's own time in it.
-			p.extend(r, max(r.at-p.last.at, 0))
+			p.extend(r, person(max(r.at-p.last.at, 0)))
 			item.records++
 		default:
 			if p != nil {

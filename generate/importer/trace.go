@@ -65,8 +65,18 @@ type plan struct {
 type parent struct {
 	id      string
 	turn    int64
+	end     bool // the delay counts from the end of the parent's turn, else from its start
 	delayMS float64
 }
+
+// wait is what a turn waits for: conversations, and then a person or a tool.
+type wait struct {
+	joins       []string
+	think, tool *float64 // ms
+}
+
+// person is a wait for a person's next question.
+func person(ms float64) wait { return wait{think: &ms} }
 
 // begin makes the first turn. system says how many first tokens are a system message.
 func (p *plan) begin(r *request, system int, inherited []span) {
@@ -79,28 +89,28 @@ func (p *plan) begin(r *request, system int, inherited []span) {
 		at = system
 	}
 	p.spans = append(p.spans, span{"user", at, r.in, &r.hashes})
-	p.turn(r, 0, r.cached, nil)
+	p.turn(r, 0, r.cached, wait{})
 }
 
-// extend adds a turn after a think time. The answer before it takes the place between the two prompts,
+// extend adds a turn after what it waits for. The answer before it takes the place between the two prompts,
 // but leaves one token at least for the question; a longer recorded answer (reasoning that did not go into
 // the history) is cut there, while the turn still asks for all of it.
-func (p *plan) extend(r *request, thinkMS float64) {
+func (p *plan) extend(r *request, w wait) {
 	answer := min(p.last.out, r.in-p.last.in-1)
 	answer = max(answer, 1)
 	end := p.last.in + answer
 	p.spans = append(p.spans,
 		span{"assistant", p.last.in, end, &r.hashes},
 		span{"user", end, r.in, &r.hashes})
-	p.turn(r, end, end, &thinkMS)
+	p.turn(r, end, end, w)
 }
 
-func (p *plan) turn(r *request, before, cached int, think *float64) {
+func (p *plan) turn(r *request, before, cached int, w wait) {
 	prompt, fresh, known := int64(r.in), int64(r.in-before), int64(min(cached, r.in))
 	out := int64(max(r.out, 1))
 	p.turns = append(p.turns, schemas.Turn{
 		MessageIndex: int64(len(p.spans)), NewTokens: &fresh, PromptTokens: &prompt, OutputTokens: &out,
-		ThinkTimeMS: think, ExpectedCachedTokens: &known,
+		ThinkTimeMS: w.think, ToolTimeMS: w.tool, Joins: w.joins, ExpectedCachedTokens: &known,
 	})
 	p.last = r
 }
@@ -134,6 +144,10 @@ func (im *Importer) conversation(p *plan) (schemas.Conversation, *problem) {
 	}
 	if p.parent != nil {
 		c.ParentID, c.ParentTurn, c.ParentDelayMS = &p.parent.id, &p.parent.turn, &p.parent.delayMS
+		if p.parent.end {
+			end := schemas.FromEnd
+			c.ParentFrom = &end
+		}
 	}
 	for _, s := range p.spans {
 		text, err := im.blocks.text(s.hashes, s.from, s.to)

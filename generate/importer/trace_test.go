@@ -266,8 +266,12 @@ func TestAgent(t *testing.T) {
 	}
 	// The third request keeps 7 of the second's 12 blocks: 112 tokens, so the system message, the first
 	// question and 12 tokens of the answer.
-	if branch.ConversationID != "tr/2" || *branch.ParentID != "tr" || *branch.ParentTurn != 1 || *branch.ParentDelayMS != 20000 || len(branch.Turns) != 2 {
+	if branch.ConversationID != "tr/2" || *branch.ParentID != "tr" || *branch.ParentTurn != 1 || len(branch.Turns) != 2 {
 		t.Errorf("branch %+v", branch)
+	}
+	// The sub-agent ended at 21 s (its last request's answer), the next request is of 30 s.
+	if w := branch.Turns[0]; *branch.ParentFrom != schemas.FromEnd || *branch.ParentDelayMS != 0 || fmt.Sprint(w.Joins) != "[tr/a1]" || *w.ToolTimeMS != 9000 || w.ThinkTimeMS != nil {
+		t.Errorf("the branch, which waits for the sub-agent, begins with %+v", w)
 	}
 	if got := outlineRoles(branch); got != "s u a u a u" {
 		t.Errorf("the branch's messages are %s", got)
@@ -278,7 +282,7 @@ func TestAgent(t *testing.T) {
 	if got := num(branch.Turns[0].ExpectedCachedTokens); got != 112 {
 		t.Errorf("the branch expects %d cached tokens, want 7 blocks", got)
 	}
-	if kid.ConversationID != "tr/a1" || *kid.ParentID != "tr" || *kid.ParentTurn != 1 || *kid.ParentDelayMS != 2000 || kid.Tags["subagent"] != "Explore" || kid.Tags["model"] != "small" {
+	if kid.ConversationID != "tr/a1" || *kid.ParentID != "tr" || *kid.ParentTurn != 1 || *kid.ParentDelayMS != 2000 || kid.ParentFrom != nil || kid.Tags["subagent"] != "Explore" || kid.Tags["model"] != "small" {
 		t.Errorf("sub-agent %+v", kid)
 	}
 	if got := *kid.Turns[1].ThinkTimeMS; got != 6000 {
@@ -350,6 +354,67 @@ func TestRealAgentTraces(t *testing.T) {
 				if ab, bb := tokenBlocks(a, 64), tokenBlocks(b, 64); ab[c.first-1] != bb[c.first-1] || ab[c.first] == bb[c.first] {
 					t.Errorf("the two conversations do not share exactly %d blocks", c.first)
 				}
+			}
+		})
+	}
+}
+
+// TestRealTrees counts the edges of the traces with sub-agents. Those that one answer called start together,
+// a second after it, and the parent's next turn waits for all of them.
+func TestRealTrees(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		agents int
+		joins  map[string]string // by the turn's prompt tokens, which are unique in the trace
+		starts map[string]string
+	}{
+		{"agent_trace_0010.json", 4,
+			map[string]string{"trace_0010 1": "trace_0010/agent_001", "ALL": "trace_0010/agent_002 trace_0010/agent_003 trace_0010/agent_004"},
+			map[string]string{"agent_001": "0.6", "agent_002": "1.0", "agent_003": "1.0", "agent_004": "1.0"}},
+		{"agent_trace_0014.json", 1, map[string]string{"ALL": "trace_0014/agent_001"}, map[string]string{"agent_001": "0.2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rows, r := read(t, shared(t, c.name), Options{})
+			joined := map[string]int{}
+			var lists []string
+			for _, row := range rows {
+				for _, turn := range row.Turns {
+					if len(turn.Joins) > 0 {
+						lists = append(lists, strings.Join(turn.Joins, " "))
+						if turn.ToolTimeMS == nil || *turn.ToolTimeMS < 0 || *turn.ToolTimeMS > 20_000 {
+							t.Errorf("after %v the tool time is %v", turn.Joins, turn.ToolTimeMS)
+						}
+					}
+					for _, id := range turn.Joins {
+						joined[id]++
+					}
+				}
+			}
+			agents := 0
+			for _, row := range rows {
+				name, ok := row.Tags["subagent"], false
+				if name == "" {
+					continue
+				}
+				id := row.ConversationID[strings.Index(row.ConversationID, "/")+1:]
+				if want, first := c.starts[id]; first {
+					agents, ok = agents+1, true
+					if got := fmt.Sprintf("%.1f", *row.ParentDelayMS/1000); got != want || row.ParentFrom == nil {
+						t.Errorf("%s starts %s s after its parent's answer, want %s", row.ConversationID, got, want)
+					}
+				}
+				if !ok && row.ParentID == nil {
+					t.Errorf("%s has no parent", row.ConversationID)
+				}
+				if joined[row.ConversationID] != 1 {
+					t.Errorf("%s is waited for %d times, want once", row.ConversationID, joined[row.ConversationID])
+				}
+			}
+			if agents != c.agents {
+				t.Errorf("%d sub-agents, want %d (report %v)", agents, c.agents, r.Notes)
+			}
+			if len(lists) != len(c.joins) {
+				t.Errorf("turns that wait: %q, want %d", lists, len(c.joins))
 			}
 		})
 	}
