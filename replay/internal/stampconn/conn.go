@@ -19,10 +19,9 @@ package stampconn
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -36,9 +35,6 @@ type Conn struct {
 
 	stamp  int64
 	kernel bool
-
-	reads     atomic.Int64
-	unstamped atomic.Int64
 }
 
 // Wrap makes a stamped connection of nc. A TCP connection of Linux gets the kernel's stamps from now on
@@ -119,29 +115,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, c.opError(err)
 }
 
-// Loop reads until f returns false, with less work than a loop around Read, and a buffer (a *[]byte of
-// buffers) is held only while there is data: a connection that waits has none. f gets each piece with its
-// stamp as LastStamp gives it; p is valid until f returns. Loop returns nil when f has returned false, else
-// the error that Read would have given (io.EOF at the end, os.ErrDeadlineExceeded at a deadline), after
-// which it may be called again. It allocates nothing but buffers. Like Read it is for one goroutine at a
-// time.
-func (c *Conn) Loop(buffers *sync.Pool, f func(p []byte, unixNS int64, kernel bool) (more bool)) error {
-	if c.sock != nil {
-		return c.opError(c.sock.loop(c, buffers, f))
-	}
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	for {
-		n, err := c.Read(*buf)
-		if n > 0 && !f((*buf)[:n], c.stamp, c.kernel) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 func (c *Conn) opError(err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -157,8 +130,7 @@ func (c *Conn) opError(err error) error {
 func (c *Conn) Alive(quiet bool) bool { return c.sock == nil || c.sock.alive(quiet) }
 
 func (c *Conn) note(stamp int64, kernel bool) {
-	if c.reads.Add(1); !kernel {
-		c.unstamped.Add(1)
+	if !kernel {
 		stamp = time.Now().UnixNano()
 	}
 	c.stamp, c.kernel = stamp, kernel
@@ -168,9 +140,6 @@ func (c *Conn) note(stamp int64, kernel bool) {
 // CLOCK_REALTIME, and whether it is the kernel's; if not, it is the time right after the read.
 func (c *Conn) LastStamp() (unixNS int64, kernel bool) { return c.stamp, c.kernel }
 
-// Reads tells how many reads brought data, and how many of these had no kernel stamp.
-func (c *Conn) Reads() (all, unstamped int64) { return c.reads.Load(), c.unstamped.Load() }
-
 // WriteBuffers writes all of bufs, in one writev where the system has it, and consumes them like
 // net.Buffers.WriteTo, which cannot see that a wrapped connection is a socket.
 func (c *Conn) WriteBuffers(bufs *net.Buffers) (int64, error) { return bufs.WriteTo(c.Conn) }
@@ -178,10 +147,6 @@ func (c *Conn) WriteBuffers(bufs *net.Buffers) (int64, error) { return bufs.Writ
 // NetConn gives the connection below.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite shuts down the writing side, where the connection below can.
-func (c *Conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return syscall.EOPNOTSUPP
-}
+// ErrEnded is the error of a write that was given up because what [Polled.Start] began had ended: the other side has
+// answered, or has gone, before it had been told everything.
+var ErrEnded = errors.New("the reading ended before the writing")

@@ -84,16 +84,3 @@ func TestFlood(t *testing.T) {
 		t.Error("the loop ended without an error")
 	}
 }
-
-// TestFloodWithoutPoller: the deadline holds there, too.
-func TestFloodWithoutPoller(t *testing.T) {
-	client, server := pair(t)
-	stop := flood(server)
-	defer stop()
-	client.SetDeadline(time.Now().Add(300 * time.Millisecond))
-	buffers := &sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
-	err := client.Loop(buffers, func([]byte, int64, bool) bool { time.Sleep(50 * time.Microsecond); return true })
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the loop ended with %v, want its deadline", err)
-	}
-}

@@ -1,6 +1,7 @@
 package stampconn
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -143,15 +144,15 @@ type Polled struct {
 	result        chan error    // how the loop ended
 	writable      chan struct{}
 	timer         *time.Timer
+	waitWrite     atomic.Bool
 	busy          bool // it is in the poller's list of those that have more to read; the poller's own
 
-	mu        sync.Mutex
-	recv      Receiver
-	f         func(p []byte, unixNS int64, kernel bool) bool // of the loop under way
-	pending   bool                                           // there may be something to read that no event will tell
-	waitWrite bool
-	closed    bool
-	orphan    bool // the poller is closed
+	mu      sync.Mutex
+	recv    Receiver
+	f       func(p []byte, unixNS int64, kernel bool) bool // of the loop under way
+	pending bool                                           // there may be something to read that no event will tell
+	closed  bool
+	orphan  bool // the poller is closed
 }
 
 // Take takes over the socket of c, which must be a TCP connection or a Unix socket; c is closed by it, the
@@ -218,8 +219,7 @@ func (s *Polled) ready(ev uint32, buf []byte) (more bool) {
 	const ended = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waitWrite && ev&(unix.EPOLLOUT|ended) != 0 {
-		s.waitWrite = false
+	if ev&(unix.EPOLLOUT|ended) != 0 && s.waitWrite.CompareAndSwap(true, false) {
 		select {
 		case s.writable <- struct{}{}:
 		default:
@@ -313,43 +313,77 @@ func (s *Polled) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: s.local.Network(), Source: s.local, Addr: s.remote, Err: os.NewSyscallError(op, err)}
 }
 
-// Loop reads until f returns false; see Conn.Loop. f is called by the poller's goroutine while the caller
-// waits; it should not take long. A panic of f goes on in the caller.
-func (s *Polled) Loop(f func(p []byte, unixNS int64, kernel bool) (more bool)) error {
+// Start has the poller's goroutine call f with each piece that arrives (valid until f returns) and its stamp, as
+// Conn.LastStamp gives it, until f returns false. f should not take long. [Polled.Wait] tells how it ended. What is
+// there already is given to f before Start returns.
+func (s *Polled) Start(f func(p []byte, unixNS int64, kernel bool) (more bool)) {
 	s.mu.Lock()
-	if s.closed || s.orphan {
-		s.mu.Unlock()
-		return net.ErrClosed
-	}
+	defer s.mu.Unlock()
 	s.f = f
-	if s.pending {
-		buf := s.p.buffers.Get().(*[]byte)
-		for s.pending && s.f != nil && !s.late() {
-			s.pending = false
-			if s.read(*buf, true) {
-				s.pending = true
-				s.mu.Unlock() // Close may want it
-				s.mu.Lock()
-			}
-		}
-		s.p.buffers.Put(buf)
+	if s.closed || s.orphan {
+		s.end(net.ErrClosed)
 	}
-	s.mu.Unlock()
+	if !s.pending || s.f == nil {
+		return
+	}
+	buf := s.p.buffers.Get().(*[]byte)
+	for s.pending && s.f != nil && !s.late() {
+		s.pending = false
+		if s.read(*buf, true) {
+			s.pending = true
+			s.mu.Unlock() // Close may want it
+			s.mu.Lock()
+		}
+	}
+	s.p.buffers.Put(buf)
+}
+
+// Wait waits for the end of what Start began: nil when f has returned false, io.EOF at the stream's end,
+// os.ErrDeadlineExceeded (wrapped) at the deadline, after which Start may be called again. A panic of f goes on in
+// the caller.
+func (s *Polled) Wait() error {
 	err := s.wait(s.result)
 	if err == os.ErrDeadlineExceeded {
-		s.mu.Lock()
-		s.f = nil
-		s.mu.Unlock()
-		select {
-		case err = <-s.result: // it ended at the same time
-		default:
-			return s.opError("read", err)
+		if err = s.stop(); err == nil {
+			return s.opError("read", os.ErrDeadlineExceeded)
+		}
+		if err == errRegular { // it ended at the same time
+			err = nil
 		}
 	}
 	if p, ok := err.(*panicked); ok {
 		panic(p)
 	}
 	return err
+}
+
+// errRegular stands for the end by f in stop's answer.
+var errRegular = errors.New("ended by its function")
+
+// Stop ends what Start began: f is not called any more.
+func (s *Polled) Stop() { _ = s.stop() }
+
+// stop ends what Start began: nil if it was under way, else how it had ended.
+func (s *Polled) stop() error {
+	s.mu.Lock()
+	s.f = nil
+	s.pending = true
+	s.mu.Unlock()
+	select {
+	case err := <-s.result:
+		if err == nil {
+			err = errRegular
+		}
+		return err
+	default:
+		return nil
+	}
+}
+
+// Loop is Start and Wait.
+func (s *Polled) Loop(f func(p []byte, unixNS int64, kernel bool) (more bool)) error {
+	s.Start(f)
+	return s.Wait()
 }
 
 // late says whether the deadline has passed.
@@ -391,10 +425,10 @@ func (s *Polled) wait(answer <-chan error) error {
 	}
 }
 
-// WriteBuffers writes all of bufs.
-func (s *Polled) WriteBuffers(bufs [][]byte) (total int64, err error) {
+// WriteBuffers writes all of bufs, and consumes them. Where that takes more than one write, moved (if not nil) is
+// called after each: it may move the deadline. Its error is ErrEnded when what Start began ends first.
+func (s *Polled) WriteBuffers(bufs [][]byte, moved func()) (total int64, err error) {
 	const most = 1024 // IOV_MAX
-	bufs = append([][]byte(nil), bufs...)
 	waited := false
 	for len(bufs) > 0 {
 		n, err := unix.Writev(s.fd, bufs[:min(len(bufs), most)])
@@ -406,13 +440,11 @@ func (s *Polled) WriteBuffers(bufs [][]byte) (total int64, err error) {
 			// Say that somebody waits, and try again: the event may have come before.
 			if !waited {
 				waited = true
-				s.mu.Lock()
-				s.waitWrite = true
-				s.mu.Unlock()
+				s.waitWrite.Store(true)
 				continue
 			}
 			if err := s.waitWritable(); err != nil {
-				return total, s.opError("write", err)
+				return total, err
 			}
 			waited = false
 			continue
@@ -422,22 +454,27 @@ func (s *Polled) WriteBuffers(bufs [][]byte) (total int64, err error) {
 		total += int64(n)
 		for len(bufs) > 0 && n >= len(bufs[0]) {
 			n -= len(bufs[0])
+			bufs[0] = nil
 			bufs = bufs[1:]
 		}
 		if n > 0 {
 			bufs[0] = bufs[0][n:]
 		}
+		if len(bufs) > 0 && moved != nil {
+			moved()
+		}
 	}
 	return total, nil
 }
 
+// waitWritable waits until the socket may take more, or what Start began has ended.
 func (s *Polled) waitWritable() error {
 	for {
 		var over <-chan time.Time
 		if until := s.deadline.Load(); until != 0 {
 			left := time.Duration(until) - time.Since(s.p.base)
 			if left <= 0 {
-				return os.ErrDeadlineExceeded
+				return s.opError("write", os.ErrDeadlineExceeded)
 			}
 			t := time.NewTimer(left)
 			defer t.Stop()
@@ -446,6 +483,9 @@ func (s *Polled) waitWritable() error {
 		select {
 		case <-s.writable:
 			return nil
+		case err := <-s.result:
+			s.result <- err // Wait's
+			return ErrEnded
 		case <-s.kick:
 		case <-over:
 		case <-s.p.done:

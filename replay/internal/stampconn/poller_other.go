@@ -19,10 +19,13 @@ func (*Poller) Take(*Conn) (*Polled, error) { return nil, errors.ErrUnsupported 
 // Polled is for Linux.
 type Polled struct{}
 
+func (*Polled) Start(func(p []byte, unixNS int64, kernel bool) bool) {}
+func (*Polled) Stop()                                                {}
+func (*Polled) Wait() error                                          { return errors.ErrUnsupported }
 func (*Polled) Loop(func(p []byte, unixNS int64, kernel bool) bool) error {
 	return errors.ErrUnsupported
 }
-func (*Polled) WriteBuffers([][]byte) (int64, error) { return 0, errors.ErrUnsupported }
-func (*Polled) SetDeadline(time.Time) error          { return errors.ErrUnsupported }
-func (*Polled) Alive(bool) bool                      { return false }
-func (*Polled) Close() error                         { return errors.ErrUnsupported }
+func (*Polled) WriteBuffers([][]byte, func()) (int64, error) { return 0, errors.ErrUnsupported }
+func (*Polled) SetDeadline(time.Time) error                  { return errors.ErrUnsupported }
+func (*Polled) Alive(bool) bool                              { return false }
+func (*Polled) Close() error                                 { return errors.ErrUnsupported }

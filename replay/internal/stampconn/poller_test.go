@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,7 +65,7 @@ func TestPolledStreams(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 20 {
-				if n, err := s.WriteBuffers([][]byte{[]byte("a"), nil, []byte("sk")}); n != 3 || err != nil {
+				if n, err := s.WriteBuffers([][]byte{[]byte("a"), nil, []byte("sk")}, nil); n != 3 || err != nil {
 					t.Errorf("WriteBuffers = %d, %v", n, err)
 					return
 				}
@@ -85,7 +86,7 @@ func TestPolledStreams(t *testing.T) {
 					t.Error("an idle connection counts as dead")
 				}
 			}
-			s.WriteBuffers([][]byte{[]byte("end")})
+			s.WriteBuffers([][]byte{[]byte("end")}, nil)
 			got := ""
 			if err := s.Loop(func(b []byte, _ int64, _ bool) bool { got += string(b); return true }); err != io.EOF || got != "last" {
 				t.Errorf("at the end: %q, %v", got, err)
@@ -167,15 +168,39 @@ func TestPolledWrite(t *testing.T) {
 	for i := 0; i < len(text); i += 10000 {
 		segments = append(segments, text[i:min(i+10000, len(text))])
 	}
-	if n, err := s.WriteBuffers(segments); n != int64(len(text)) || err != nil {
+	again := slices.Clone(segments)
+	moves := 0
+	if n, err := s.WriteBuffers(segments, func() { moves++ }); moves == 0 || n != int64(len(text)) || err != nil {
 		t.Fatalf("WriteBuffers = %d of %d, %v", n, len(text), err)
 	}
 	if err := s.Loop(func(b []byte, _ int64, _ bool) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	s.SetDeadline(time.Now().Add(30 * time.Millisecond))
-	if n, err := s.WriteBuffers(segments); !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 {
+	if n, err := s.WriteBuffers(again, nil); !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 {
 		t.Fatalf("WriteBuffers = %d, %v", n, err)
+	}
+}
+
+// An answer that ends before the request is written ends the writing.
+func TestPolledAnsweredWhileWriting(t *testing.T) {
+	p := newPoller(t)
+	for _, broken := range []bool{false, true} {
+		s, server := polledPair(t, p)
+		got := ""
+		s.Start(func(b []byte, _ int64, _ bool) bool { got += string(b); return got != "no more" })
+		time.AfterFunc(20*time.Millisecond, func() {
+			if server.Write([]byte("no more")); broken {
+				server.Close()
+			}
+		})
+		n, err := s.WriteBuffers([][]byte{make([]byte, 64<<20)}, nil)
+		if n == 64<<20 || err != ErrEnded && (!broken || err == nil) { // or the reset is seen first
+			t.Fatalf("WriteBuffers = %d, %v", n, err)
+		}
+		if err := s.Wait(); err != nil || got != "no more" {
+			t.Fatalf("got %q, %v", got, err)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"sync"
 	"syscall"
 	"unsafe"
 
@@ -89,21 +88,13 @@ type socket struct {
 	raw  syscall.RawConn
 	recv Receiver
 
-	// Called once per readiness; made once, so that a read allocates nothing.
-	try  func(fd uintptr) bool // reads
-	each func(fd uintptr) bool // reads until there is nothing
+	try func(fd uintptr) bool // called once per readiness; made once, so that a read allocates nothing
 
 	// The arguments and results of the read under way.
 	p     []byte
 	n     int
 	stamp int64
 	err   error
-	more  bool // drain left off although there may be more
-
-	// The arguments of the loop under way.
-	conn    *Conn
-	buffers *sync.Pool
-	f       func(p []byte, unixNS int64, kernel bool) bool
 }
 
 func newSocket(nc net.Conn) *socket {
@@ -133,56 +124,7 @@ func newSocket(nc net.Conn) *socket {
 		s.n, s.stamp = n, stamp
 		return true
 	}
-	s.each = s.drain
 	return s
-}
-
-// drain reads until the socket says that it has nothing. That costs a recvmsg per chunk which brings
-// nothing, about 0.4 us of the 9 that a chunk takes (nearly all of it the kernel's); to leave it out after
-// a short read would be wrong with an edge-triggered poller, whose one event may stand for the data and for
-// the end or the reset that came with it.
-func (s *socket) drain(fd uintptr) bool {
-	buf := s.buffers.Get().(*[]byte)
-	wait := false
-	s.more = false
-	for reads := 0; ; reads++ {
-		if reads == maxReads {
-			s.more = true // the deadline is looked at in between
-			break
-		}
-		n, stamp, errno := s.recv.Recv(int(fd), *buf)
-		if errno == syscall.EAGAIN {
-			wait = true
-			break
-		}
-		if errno != 0 {
-			s.err = errno
-			break
-		}
-		if n == 0 {
-			s.err = io.EOF
-			break
-		}
-		s.conn.note(stamp, stamp != 0)
-		if !s.f((*buf)[:n], s.conn.stamp, s.conn.kernel) {
-			break
-		}
-	}
-	s.buffers.Put(buf)
-	return !wait
-}
-
-func (s *socket) loop(c *Conn, buffers *sync.Pool, f func([]byte, int64, bool) bool) error {
-	s.conn, s.buffers, s.f, s.err = c, buffers, f, nil
-	err := s.raw.Read(s.each)
-	for err == nil && s.more {
-		err = s.raw.Read(s.each)
-	}
-	s.conn, s.buffers, s.f = nil, nil, nil
-	if err != nil {
-		return err
-	}
-	return s.err
 }
 
 // alive peeks at the socket.

@@ -4,7 +4,6 @@ package stampconn
 
 import (
 	"net"
-	"sync"
 	"syscall"
 )
 
@@ -17,9 +16,5 @@ type socket struct{}
 func newSocket(net.Conn) *socket { return nil }
 
 func (*socket) read([]byte) (int, int64, error) { return 0, 0, syscall.EOPNOTSUPP }
-
-func (*socket) loop(*Conn, *sync.Pool, func([]byte, int64, bool) bool) error {
-	return syscall.EOPNOTSUPP
-}
 
 func (*socket) alive(bool) bool { return true }

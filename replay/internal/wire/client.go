@@ -80,6 +80,7 @@ func New(o Options) (*Client, error) {
 			return nil, err
 		}
 		c.tlsConfig.NextProtos = []string{"http/1.1"}
+		c.tlsConfig.DynamicRecordSizingDisabled = true // requests are sent whole, not as the user waits for their parts
 		c.tlsConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
 	c.makeHeaders()
@@ -91,7 +92,7 @@ func New(o Options) (*Client, error) {
 		// Without loopback there are still the readers' stamps.
 		c.warmth, _ = stampconn.Warm()
 	}
-	if o.Dial == nil && !o.UserClock && !t.tls && !c.useHTTP.Load() {
+	if o.Dial == nil && !c.useHTTP.Load() {
 		for range min(max(runtime.GOMAXPROCS(0)/2, 1), 8) {
 			if p, err := stampconn.NewPoller(); err == nil { // not on other systems
 				c.pollers = append(c.pollers, p)

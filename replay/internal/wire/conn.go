@@ -2,25 +2,31 @@ package wire
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
+	"io"
 	"net"
 	"net/http/httptrace"
 	"sync"
 	"time"
 
-	"parley/replay/internal/api"
 	"parley/replay/internal/stampconn"
 )
 
+// reader takes bytes that arrived, with their stamp (nanoseconds since 1970, and whether it is the kernel's), and tells
+// whether more are wanted. It does not keep the bytes.
+type reader = func(p []byte, unixNS int64, kernel bool) (more bool)
+
 // conn is one connection to the server. One exchange at a time uses it.
 type conn struct {
-	sc     *stampconn.Conn   // knows the stamps
-	tls    *tls.Conn         // over sc; nil for a plain connection
-	polled *stampconn.Polled // in place of sc, where the poller has it
-	uses   int               // requests that it has carried
-	pooled bool              // it has lain in the pool
-	since  int64             // run time at which it was put there
+	buffers *sync.Pool
+	sc      *stampconn.Conn   // knows the stamps, where the poller has not got the connection
+	polled  *stampconn.Polled // in place of sc
+	secure  *secure           // TLS over either; nil for a plain connection
+	uses    int               // requests that it has carried
+	pooled  bool              // it has lain in the pool
+	since   int64             // run time at which it was put there
+
+	f     reader     // of the reading under way
+	ahead chan error // without a poller: how the reading beside a long writing ended
 
 	// How long the steps of its making took, in nanoseconds; 0 for one that was not needed.
 	dnsNS, connectNS, tlsNS int64
@@ -43,8 +49,11 @@ func (c *conn) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.interrupted = true
-	c.setDeadline(time.Unix(1, 0))
+	c.setDeadline(past)
 }
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
 
 // setDeadline fails only on a closed connection, whose reads and writes fail anyway.
 func (c *conn) setDeadline(t time.Time) {
@@ -57,10 +66,13 @@ func (c *conn) setDeadline(t time.Time) {
 
 // alive tells whether an idle connection looks usable. Over TLS there may be a session ticket to read.
 func (c *conn) alive() bool {
-	if c.polled != nil {
-		return c.polled.Alive(true)
+	switch {
+	case c.secure != nil && !c.secure.quiet():
+		return false
+	case c.polled != nil:
+		return c.polled.Alive(c.secure == nil)
 	}
-	return c.sc.Alive(c.tls == nil)
+	return c.sc.Alive(c.secure == nil)
 }
 
 // close closes without TLS's farewell, which could block.
@@ -70,42 +82,80 @@ func (c *conn) close() {
 		return
 	}
 	_ = c.sc.Close()
+	if c.ahead != nil {
+		<-c.ahead
+		c.ahead = nil
+	}
 }
 
-// write writes all of bufs.
-func (c *conn) write(bufs net.Buffers, scratch []byte) (int64, []byte, error) {
-	if c.polled != nil {
-		n, err := c.polled.WriteBuffers(bufs)
-		return n, scratch, err
+// piece is how many bytes are surely taken at once: what is longer may have to wait for the other side to read.
+const piece = 16 << 10
+
+// start begins to read: f gets what arrives from now on, on another goroutine while the caller writes a request of
+// that length. wait tells how it ended. Without a poller a short request is written first.
+func (c *conn) start(f reader, length int) {
+	c.f = f
+	switch {
+	case c.polled != nil && c.secure != nil:
+		c.secure.start(c)
+	case c.polled != nil:
+		c.polled.Start(f)
+	case length > piece:
+		ahead := make(chan error, 1)
+		c.ahead = ahead
+		go func() {
+			err := c.read()
+			ahead <- err
+			c.interrupt() // the writing is in vain
+		}()
 	}
-	if c.tls == nil {
-		n, err := c.sc.WriteBuffers(&bufs)
-		return n, scratch, err
-	}
-	// One record is better than one for each segment.
-	scratch = scratch[:0]
-	for _, b := range bufs {
-		scratch = append(scratch, b...)
-	}
-	n, err := c.tls.Write(scratch)
-	return int64(n), scratch, err
 }
 
-// loop reads until f returns false; see stampconn.Conn.Loop.
-func (c *conn) loop(buffers *sync.Pool, f func(p []byte, unixNS int64, kernel bool) bool) error {
-	if c.polled != nil {
-		return c.polled.Loop(f)
+// wait waits for the end of the reading: see stampconn.Polled.Wait.
+func (c *conn) wait() error {
+	switch {
+	case c.polled != nil && c.secure != nil:
+		return c.secure.wait(c)
+	case c.polled != nil:
+		return c.polled.Wait()
+	case c.ahead != nil:
+		err := <-c.ahead
+		c.ahead = nil
+		return err
 	}
-	if c.tls == nil {
-		return c.sc.Loop(buffers, f)
+	return c.read()
+}
+
+// loop is start and wait.
+func (c *conn) loop(f reader) error {
+	c.start(f, 0)
+	return c.wait()
+}
+
+// stop ends the reading.
+func (c *conn) stop() {
+	switch {
+	case c.polled != nil:
+		c.polled.Stop()
+	case c.ahead != nil:
+		c.interrupt()
+		<-c.ahead
+		c.ahead = nil
 	}
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+}
+
+// read reads on the caller's goroutine.
+func (c *conn) read() error {
+	buf := c.buffers.Get().(*[]byte)
+	defer c.buffers.Put(buf)
+	r := io.Reader(c.sc)
+	if c.secure != nil {
+		r = c.secure.tls
+	}
 	for {
-		n, err := c.tls.Read(*buf)
+		n, err := r.Read(*buf)
 		if n > 0 {
-			stamp, kernel := c.sc.LastStamp()
-			if !f((*buf)[:n], stamp, kernel) {
+			if stamp, kernel := c.sc.LastStamp(); !c.f((*buf)[:n], stamp, kernel) {
 				return nil
 			}
 		}
@@ -113,6 +163,56 @@ func (c *conn) loop(buffers *sync.Pool, f func(p []byte, unixNS int64, kernel bo
 			return err
 		}
 	}
+}
+
+// write writes all of bufs. moved is called when a part of it has gone out: the time limit of a silence begins anew.
+// The error is stampconn.ErrEnded if the reading ended first.
+func (c *conn) write(bufs net.Buffers, scratch []byte, moved func()) (total int64, _ []byte, err error) {
+	w := io.Writer(c.sc)
+	switch {
+	case c.secure != nil:
+		// One record is better than one for each segment.
+		if scratch = scratch[:0]; size(bufs) <= 4*piece {
+			for _, b := range bufs {
+				scratch = append(scratch, b...)
+			}
+			bufs = net.Buffers{scratch}
+		}
+		if w = c.secure.tls; c.polled != nil {
+			c.secure.upload(moved)
+			defer c.secure.upload(nil)
+		}
+	case c.polled != nil:
+		total, err = c.polled.WriteBuffers(bufs, moved)
+		return total, scratch, err
+	case c.ahead == nil:
+		total, err = c.sc.WriteBuffers(&bufs)
+		return total, scratch, err
+	}
+	for _, b := range bufs {
+		for len(b) > 0 {
+			if total > 0 {
+				moved()
+			}
+			n, err := w.Write(b[:min(len(b), piece)])
+			total += int64(n)
+			if err != nil {
+				if len(c.ahead) > 0 {
+					err = stampconn.ErrEnded
+				}
+				return total, scratch, err
+			}
+			b = b[n:]
+		}
+	}
+	return total, scratch, nil
+}
+
+func size(bufs net.Buffers) (n int) {
+	for _, b := range bufs {
+		n += len(b)
+	}
+	return n
 }
 
 // dial makes a connection: name look-up, connect, TLS handshake, all within ctx.
@@ -150,40 +250,24 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 		return nil, failure(err, dialing)
 	}
 	connected := c.clk.Now()
-	cn := &conn{sc: sc, connectNS: connected - began}
+	cn := &conn{buffers: &c.buffers, sc: sc, connectNS: connected - began}
 	if resolved != 0 {
 		cn.dnsNS, cn.connectNS = dnsNS, connected-resolved
 	}
 	c.opened.Add(1)
-	if c.tlsConfig == nil {
-		if n := len(c.pollers); n > 0 && c.o.Dial == nil {
-			// If it cannot be had, the connection reads by itself.
-			cn.polled, _ = c.pollers[uint64(c.opened.Load())%uint64(n)].Take(sc)
+	if c.tlsConfig != nil {
+		if err := c.handshake(ctx, cn); err != nil {
+			cn.close()
+			return nil, err
 		}
-		return cn, nil
+		cn.tlsNS = c.clk.Now() - connected
 	}
-	cn.tls = tls.Client(sc, c.tlsConfig)
-	if err := cn.tls.HandshakeContext(ctx); err != nil {
-		cn.close()
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		// The alert's type is not exported for TCP, but its text is the exported one's.
-		var op *net.OpError
-		if errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == noApplicationProtocol.Error() {
-			return nil, errOtherProtocol
-		}
-		return nil, failure(err, handshaking)
+	if n := len(c.pollers); n > 0 {
+		// If it cannot be had, the connection reads by itself.
+		cn.polled, _ = c.pollers[uint64(c.opened.Load())%uint64(n)].Take(sc)
 	}
-	cn.tlsNS = c.clk.Now() - connected
 	return cn, nil
 }
-
-// noApplicationProtocol is TLS's alert of a server that speaks none of the protocols offered (RFC 7301).
-const noApplicationProtocol = tls.AlertError(120)
-
-// errOtherProtocol says that the server does not speak HTTP/1.1 over TLS.
-var errOtherProtocol = &api.Failure{Status: "transport_error", Kind: KindTLS, Message: "the server does not speak HTTP/1.1 over TLS"}
 
 // pool holds idle connections; the one that was used last is used first, so that a smaller load lets the
 // others grow old.

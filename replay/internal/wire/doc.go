@@ -7,11 +7,12 @@
 // stream waits for another between a chunk's recvmsg and its last stamp. HTTP/2 and proxies go through net/http's client
 // into the same pipeline, with the reader's stamps.
 //
+// A connection's reading is begun before its request is written, so that an early refusal of a large request is seen.
 // Three kinds of connection read in three ways:
 //
-//   - plain TCP and Unix sockets on Linux: by a stampconn.Poller, one goroutine for many sockets; the
-//     goroutine of a turn sleeps until the response has ended;
-//   - TLS, and everything on other systems: by the turn's goroutine over stampconn.Conn;
+//   - on Linux: by a stampconn.Poller, one goroutine for many sockets, which also takes apart the records of TLS;
+//     the goroutine of a turn sleeps until the response has ended;
+//   - elsewhere: by the turn's goroutine over stampconn.Conn;
 //   - net/http's connections: by net/http.
 //
 // # What decided the design

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/replay/internal/api"
+	"parley/replay/internal/stampconn"
 )
 
 // unset stands for a moment that has not come.
@@ -38,8 +39,8 @@ type exchange struct {
 	stream api.Stream
 	p      parser
 	s      *Session
-	onData func(p []byte, unixNS int64, kernel bool) bool // arrived, made once
-	header func(name string) string                       // p.header, made once
+	onData reader                   // arrived, made once
+	header func(name string) string // p.header, made once
 	dec    *decoder
 
 	request []byte      // the request's header
@@ -79,7 +80,7 @@ func (x *exchange) begin() {
 	x.dec.close()
 	x.dec = nil
 	x.stream.Reset(x.c.o.API)
-	x.p.reset(size(x.c.o.MaxHeader, DefaultMaxHeader), size(x.c.o.MaxBody, DefaultMaxBody))
+	x.p.reset(orDefault(x.c.o.MaxHeader, DefaultMaxHeader), orDefault(x.c.o.MaxBody, DefaultMaxBody))
 	x.sent, x.wrote, x.first, x.at = unset, unset, unset, unset
 	x.bytesOut, x.bytesIn, x.reads, x.kernelReads, x.discarded = 0, 0, 0, 0, 0
 	x.contentOver, x.decoded, x.err, x.note = false, false, nil, ""
@@ -203,15 +204,20 @@ func (x *exchange) attempt(ctx context.Context, t *TurnRequest, body [][]byte, l
 		}
 	}()
 
-	x.writeHead(t, body)
-	cn.arm(c.clk.Time(min(lim.total, c.clk.Now()+lim.idle)))
+	length := x.writeHead(t, body)
+	moved := func() { cn.arm(c.clk.Time(min(lim.total, c.clk.Now()+lim.idle))) }
+	moved()
 	x.sent = c.clk.Now()
-	x.bytesOut, x.scratch, err = cn.write(x.bufs, x.scratch)
+	cn.start(x.onData, length) // the answer may come while the request is being written
+	x.bytesOut, x.scratch, err = cn.write(x.bufs, x.scratch, moved)
 	clear(x.bufs)
-	if err == nil {
+	switch {
+	case err == nil:
 		x.wrote = c.clk.Now()
 		err = x.receive(ctx, cn, lim)
-	} else {
+	case errors.Is(err, stampconn.ErrEnded):
+		err = x.receive(ctx, cn, lim)
+	default:
 		err = x.unwritten(ctx, cn, lim, err)
 	}
 	if err != nil {
@@ -257,11 +263,11 @@ func (x *exchange) overdue() error {
 	return fail(KindTimeoutTotal, "the turn took longer than its limit of "+x.c.timeout.String())
 }
 
-// receive reads the response until its content or it itself ends.
+// receive reads the response until its content or it itself ends. The reading has been started.
 func (x *exchange) receive(ctx context.Context, cn *conn, lim limits) error {
 	c := x.c
-	for {
-		err := cn.loop(&c.buffers, x.onData)
+	for ; ; cn.start(x.onData, 0) {
+		err := cn.wait()
 		switch {
 		case err == nil:
 			return x.err
@@ -305,6 +311,9 @@ func (x *exchange) silent() error {
 // answer is there to read.
 func (x *exchange) unwritten(ctx context.Context, cn *conn, lim limits, cause error) error {
 	c := x.c
+	if errors.Is(cause, os.ErrDeadlineExceeded) {
+		cn.stop()
+	}
 	now := c.clk.Now()
 	switch {
 	case ctx.Err() != nil:
@@ -315,7 +324,7 @@ func (x *exchange) unwritten(ctx context.Context, cn *conn, lim limits, cause er
 		return fail(KindTimeoutIdle, "the server did not take the request for "+c.idle.String())
 	}
 	cn.arm(c.clk.Time(min(lim.total, now+int64(lateAnswer))))
-	if err := cn.loop(&c.buffers, x.onData); x.p.some {
+	if err := cn.wait(); x.p.some {
 		if err == io.EOF {
 			err = x.p.eof()
 		}
@@ -331,7 +340,7 @@ func (x *exchange) drain(cn *conn) {
 	cn.arm(x.c.clk.Time(x.c.clk.Now() + int64(drainTime)))
 	for x.p.keep && !x.p.complete() {
 		at, reads := x.at, x.reads
-		err := cn.loop(&x.c.buffers, x.onData)
+		err := cn.loop(x.onData)
 		x.at, x.reads = at, max(reads, x.reads)
 		if err != nil || x.err != nil {
 			return
@@ -340,12 +349,9 @@ func (x *exchange) drain(cn *conn) {
 }
 
 // writeHead puts the request together: the header in one piece, the body's segments as they are.
-func (x *exchange) writeHead(t *TurnRequest, body [][]byte) {
+func (x *exchange) writeHead(t *TurnRequest, body [][]byte) (length int) {
 	c := x.c
-	length := 0
-	for _, b := range body {
-		length += len(b)
-	}
+	length = size(body)
 	b := append(x.request[:0], "POST "...)
 	b = append(b, c.path...)
 	b = append(b, " HTTP/1.1\r\n"...)
@@ -360,6 +366,7 @@ func (x *exchange) writeHead(t *TurnRequest, body [][]byte) {
 	b = append(b, "\r\n\r\n"...)
 	x.request = b
 	x.bufs = append(append(x.bufs[:0], b), body...)
+	return len(b) + length
 }
 
 // eachHeader gives the headers of a request in order: the client's, those of the turn and of the session. A

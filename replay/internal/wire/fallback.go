@@ -47,7 +47,7 @@ func newFallback(c *Client) (*fallback, error) {
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    1 << 20,
 		IdleConnTimeout:        c.keepIdle,
-		MaxResponseHeaderBytes: size(o.MaxHeader, DefaultMaxHeader),
+		MaxResponseHeaderBytes: orDefault(o.MaxHeader, DefaultMaxHeader),
 		Protocols:              new(http.Protocols),
 	}
 	if c.keepIdle == 0 {
@@ -143,10 +143,7 @@ func (f *fallback) send(ctx context.Context, x *exchange, t *TurnRequest, body [
 	defer cancel(nil)
 	total := time.AfterFunc(time.Duration(lim.total-c.clk.Now()), func() { cancel(x.overdue()) })
 	defer total.Stop()
-	length := int64(0)
-	for _, b := range body {
-		length += int64(len(b))
-	}
+	length := int64(size(body))
 	// net/http may still read the body when it has returned an error: the history's bytes must stay until it
 	// has closed the body.
 	var bodies sync.WaitGroup
@@ -237,7 +234,7 @@ func (f *fallback) send(ctx context.Context, x *exchange, t *TurnRequest, body [
 		x.note = "net_http"
 	}
 	watch.touch(c.clk.Now())
-	x.p.maxBody = size(c.o.MaxBody, DefaultMaxBody)
+	x.p.maxBody = orDefault(c.o.MaxBody, DefaultMaxBody)
 	x.at = max(c.clk.Now(), x.sent)
 	x.stream.Head(resp.StatusCode, resp.Header.Get)
 	if x.s != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"strings"
@@ -160,15 +161,9 @@ func TestBrokenAtEveryByte(t *testing.T) {
 	}
 }
 
-// A server that refuses a request before it has read it all: its answer counts, not the failed write.
-func TestRefusedWhileWriting(t *testing.T) {
-	addr := listen(t, func(nc *net.TCPConn) {
-		b := make([]byte, 1000)
-		nc.Read(b)
-		io.WriteString(nc, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 30\r\n\r\n{\"error\":{\"message\":\"no more\"}}")
-		time.Sleep(50 * time.Millisecond)
-	})
-	c := newClient(t, options("http://"+addr))
+// large opens a conversation whose request has about 20 MB, more than any socket's buffers take.
+func large(t *testing.T, c *Client) *Session {
+	t.Helper()
 	s, err := c.NewSession(SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -177,36 +172,103 @@ func TestRefusedWhileWriting(t *testing.T) {
 	if err := s.Append(schemas.Message{Role: "user", Content: &long}); err != nil {
 		t.Fatal(err)
 	}
-	row, _ := send(context.Background(), s, TurnRequest{})
-	if row.Status != string(schemas.StatusHTTPError) || row.HTTPStatus == nil || *row.HTTPStatus != 413 || !strings.Contains(message(row), "no more") {
-		t.Fatalf("%s %s: %s", row.Status, kind(row), message(row))
-	}
-	if c.Stats().ConnsIdle != 0 {
-		t.Fatal("the connection was kept")
+	return s
+}
+
+// overEach runs a test over each kind of connection: f serves the connection of a client, over TLS where the client
+// speaks it.
+func overEach(t *testing.T, f func(nc net.Conn), test func(t *testing.T, o Options)) {
+	t.Run("plain", func(t *testing.T) {
+		test(t, options("http://"+listen(t, func(nc *net.TCPConn) { f(nc) })))
+	})
+	t.Run("TLS", func(t *testing.T) {
+		ts := quietServer(t, nil)
+		ts.StartTLS() // for its certificate
+		o := options("https://" + listen(t, func(nc *net.TCPConn) { f(tls.Server(nc, ts.TLS)) }))
+		o.Insecure = true
+		test(t, o)
+	})
+	t.Run("own dialer", func(t *testing.T) {
+		address := listen(t, func(nc *net.TCPConn) { f(nc) })
+		o := options("http://" + address)
+		o.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+		test(t, o)
+	})
+}
+
+// A server that refuses a request before it has read it all: its answer counts, at once, whether it then closes the
+// connection or keeps it without reading on.
+func TestRefusedWhileWriting(t *testing.T) {
+	const answer = "HTTP/1.1 413 Too Large\r\nContent-Length: 30\r\n\r\n{\"error\":{\"message\":\"no more\"}}"
+	for _, closes := range []bool{true, false} {
+		released := make(chan struct{})
+		overEach(t, func(nc net.Conn) {
+			nc.Read(make([]byte, 1000))
+			if io.WriteString(nc, answer); closes {
+				time.Sleep(50 * time.Millisecond)
+				return
+			}
+			<-released
+		}, func(t *testing.T, o Options) {
+			o.IdleTimeout = 20 * time.Second
+			c := newClient(t, o)
+			row, _ := send(context.Background(), large(t, c), TurnRequest{})
+			if row.Status != string(schemas.StatusHTTPError) || row.HTTPStatus == nil || *row.HTTPStatus != 413 || !strings.Contains(message(row), "no more") {
+				t.Errorf("%s %s: %s", row.Status, kind(row), message(row))
+			}
+			if took := *row.DoneNS - *row.SentNS; took > int64(5*time.Second) || row.WroteNS != nil || c.Stats().ConnsIdle != 0 {
+				t.Errorf("took %d ns, wrote_ns %v, idle connections %d", took, row.WroteNS, c.Stats().ConnsIdle)
+			}
+			if !closes {
+				released <- struct{}{}
+			}
+		})
 	}
 }
 
 // A server that never reads cannot hold a turn, either.
 func TestServerThatDoesNotRead(t *testing.T) {
 	release := make(chan struct{})
-	addr := listen(t, func(nc *net.TCPConn) { <-release })
-	defer close(release)
-	o := options("http://" + addr)
-	o.IdleTimeout = 300 * time.Millisecond
-	c := newClient(t, o)
-	s, err := c.NewSession(SessionOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := strings.Repeat("much ", 4<<20)
-	if err := s.Append(schemas.Message{Role: "user", Content: &long}); err != nil {
-		t.Fatal(err)
-	}
-	row, _ := send(context.Background(), s, TurnRequest{})
-	expect(t, row, schemas.StatusTimeout, KindTimeoutIdle)
-	if row.WroteNS != nil || row.SentNS == nil {
-		t.Fatal("wrote_ns is there, or sent_ns is not")
-	}
+	overEach(t, func(nc net.Conn) {
+		if s, ok := nc.(*tls.Conn); ok {
+			s.Handshake()
+		}
+		<-release
+	}, func(t *testing.T, o Options) {
+		defer func() { release <- struct{}{} }()
+		o.IdleTimeout = 300 * time.Millisecond
+		row, _ := send(context.Background(), large(t, newClient(t, o)), TurnRequest{})
+		expect(t, row, schemas.StatusTimeout, KindTimeoutIdle)
+		if row.WroteNS != nil || row.SentNS == nil {
+			t.Error("wrote_ns is there, or sent_ns is not")
+		}
+	})
+}
+
+// An upload that goes on for longer than a silence may last is no silence.
+func TestSlowUpload(t *testing.T) {
+	overEach(t, func(nc net.Conn) {
+		buf := make([]byte, 2<<20)
+		for n := 0; n < 20<<20; {
+			k, err := io.ReadFull(nc, buf[:min(len(buf), 20<<20-n)])
+			if n += k; err != nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		nc.Read(buf) // the rest
+		io.WriteString(nc, response())
+		nc.Read(buf)
+	}, func(t *testing.T, o Options) {
+		o.IdleTimeout = 600 * time.Millisecond
+		row, _ := send(context.Background(), large(t, newClient(t, o)), TurnRequest{})
+		expect(t, row, schemas.StatusOK, "")
+		if *row.DoneNS-*row.SentNS < int64(o.IdleTimeout) {
+			t.Fatalf("the upload took %d ns only", *row.DoneNS-*row.SentNS)
+		}
+	})
 }
 
 func TestRefusedConnection(t *testing.T) {

@@ -162,7 +162,7 @@ func limit(d, byDefault time.Duration) time.Duration {
 	return d
 }
 
-func size(n, byDefault int64) int64 {
+func orDefault(n, byDefault int64) int64 {
 	if n == 0 {
 		return byDefault
 	}
