@@ -390,8 +390,9 @@ func TestRetries(t *testing.T) {
 				if row.Attempts != test.tries || row.StaleReplays != 0 {
 					t.Errorf("attempts %d, want %d; replays %d", row.Attempts, test.tries, row.StaleReplays)
 				}
-				if got := time.Duration(*row.StartNS); got != test.waits {
-					t.Errorf("the last attempt began after %v, want %v", got, test.waits)
+				n := len(row.AttemptNS)
+				if *row.StartNS != 0 || int64(n) != row.Attempts || row.AttemptNS[0] != 0 || time.Duration(row.AttemptNS[n-1]) != test.waits || *row.SentNS < row.AttemptNS[n-1] {
+					t.Errorf("started at %d, attempts at %v, the last one after %v", *row.StartNS, row.AttemptNS, test.waits)
 				}
 			})
 		})

@@ -121,8 +121,8 @@ type TurnRequest struct {
 //
 // A request whose connection had been idle and broke before the first byte of a response is sent once more
 // on a fresh connection (stale_replays); sent_ns and what follows are then of that second sending.
-// Options.Retries allows further attempts, after a wait that the server may name (Retry-After): start_ns and
-// what follows are of the last one.
+// Options.Retries allows further attempts, after a wait that the server may name (Retry-After): start_ns is the
+// first one's start, sent_ns and what follows are of the last one; attempt_ns has the start of each.
 func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) api.Answer {
 	c := s.c
 	x := c.exchanges.Get().(*exchange)
@@ -136,7 +136,8 @@ func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) a
 	}()
 	start := c.clk.Now()
 	lim := limits{total: start + int64(c.timeout), idle: int64(c.idle)}
-	attempts, stales := int64(0), int64(0)
+	var attempts []int64 // when they began
+	stales := int64(0)
 	params := t.Params
 	if params == nil {
 		params = &api.Params{}
@@ -149,19 +150,18 @@ func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) a
 		x.stream.Finish(c.clk.Now(), err)
 	} else {
 		for retry := 0; ; retry++ {
-			start = c.clk.Now()
 			fresh := false
 			for {
-				attempts++
+				attempts = append(attempts, c.clk.Now())
 				x.begin()
 				var stale bool
 				if c.useHTTP.Load() {
 					stale, err = c.fallback.attempt(ctx, x, &t, body, lim)
-					attempts += int64(len(x.replays))
+					attempts = append(attempts, x.replays...)
 					stales += int64(len(x.replays))
 				} else if stale, err = x.attempt(ctx, &t, body, lim, fresh); err == error(errOtherProtocol) {
 					c.useHTTP.Store(true)
-					attempts--
+					attempts = attempts[:len(attempts)-1]
 					continue
 				}
 				if !stale || fresh {
@@ -177,8 +177,9 @@ func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) a
 			}
 		}
 	}
-	x.fill(row, start)
-	row.Attempts, row.StaleReplays = attempts, stales
+	x.fill(row)
+	row.StartNS, row.AttemptNS = &start, attempts
+	row.Attempts, row.StaleReplays = int64(len(attempts)), stales
 	row.MessagesSent = int64(s.history.Messages())
 	if t.DiscardText {
 		return api.Answer{}
@@ -199,10 +200,9 @@ func (x *exchange) finish(err error) {
 }
 
 // fill writes what the exchange knows into the row.
-func (x *exchange) fill(row *schemas.Request, start int64) {
+func (x *exchange) fill(row *schemas.Request) {
 	c := x.c
 	x.stream.Fill(row)
-	row.StartNS = &start
 	row.SentNS, row.WroteNS, row.FirstByteNS = moment(x.sent), moment(x.wrote), moment(x.first)
 	row.DNSNS, row.ConnectNS, row.TLSNS = span(x.dnsNS), span(x.connNS), span(x.tlsNS)
 	row.ConnReused = nil
