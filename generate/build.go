@@ -5,9 +5,9 @@ import (
 	"maps"
 	"math/rand/v2"
 
-	"parley/generate/dist"
 	"parley/generate/prose"
 	"parley/schemas"
+	"parley/schemas/random"
 )
 
 // builder turns plans into conversations. It is safe for concurrent use.
@@ -35,14 +35,14 @@ func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose) (*builder, 
 	if total > maxSharedTokens {
 		return nil, fmt.Errorf("shared prefixes have %d tokens in all (%d groups), which is too much to hold in memory (at most %d): make fewer groups or shorter prefixes", total, len(p.groups), maxSharedTokens)
 	}
-	common := &passage{b: b, r: dist.Stream(seed, "common prefix text")}
+	common := &passage{b: b, r: random.Stream(seed, "common prefix text")}
 	var err error
 	if b.common, err = common.next(p.common, false); err != nil {
 		return nil, fmt.Errorf("common prefix: %w", err)
 	}
 	for g, n := range p.groups {
 		// The numbers of groups lie beyond those of conversations, so that no group begins like one.
-		group := &passage{b: b, r: dist.Stream(seed, "shared prefix text", uint64(g)), index: maxConversations + uint64(g)}
+		group := &passage{b: b, r: random.Stream(seed, "shared prefix text", uint64(g)), index: maxConversations + uint64(g)}
 		if p.corpus != nil {
 			group.tape = p.groupTape[g]
 		}
@@ -106,7 +106,7 @@ func (b *builder) conversation(pl *plan) (*schemas.Conversation, error) {
 	if pl.shared > 0 {
 		c.Messages = append(c.Messages, message("system", b.shared[pl.group]))
 	}
-	text := &passage{b: b, r: dist.Stream(b.seed, "text", uint64(pl.index)), index: uint64(pl.index), tape: pl.tape}
+	text := &passage{b: b, r: random.Stream(b.seed, "text", uint64(pl.index)), index: uint64(pl.index), tape: pl.tape}
 	prompt := 0
 	call := toolCall{}
 	for t := range pl.turns {
@@ -186,7 +186,7 @@ func (b *builder) turn(c *schemas.Conversation, pl *plan, t int, prompt *int) {
 func (b *builder) answer(c *schemas.Conversation, pl *plan, t int, text *passage) (toolCall, error) {
 	n := pl.turns[t].output
 	if t+1 < len(pl.turns) && pl.turns[t+1].tool {
-		r := dist.Stream(b.seed, "tool call", uint64(pl.index), uint64(t))
+		r := random.Stream(b.seed, "tool call", uint64(pl.index), uint64(t))
 		call, m, err := b.tools.call(b.prose, r, n)
 		if err != nil {
 			return toolCall{}, err

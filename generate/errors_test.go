@@ -58,7 +58,7 @@ func TestErrorsOfConfigs(t *testing.T) {
 		{`{"prompt_input":{"num_token":3}}`, "prompt_input.num_token: no such setting; here are"},
 		{`{"prompt_input":7}`, "prompt_input: expected an object"},
 		{`{"num_conversations":1.5}`, "num_conversations: expected a whole number and found 1.5"},
-		{`{"text_files":"a.txt"}`, "text_files: expected a list of file names"},
+		{`{"text_files":"a.txt"}`, "text_files: expected a list and found"},
 		{"{\n\"a\": 1,\n]", "line 3"},
 		{"num_conversations: [", "yaml"},
 		{`[{"id":"a","messages":[]}]`, "imported with --from"},

@@ -51,6 +51,6 @@ prompt_input:
 `))
 	fmt.Println(err)
 	// Output:
-	// prompt_input.num_tokens.averge: no distribution has such a parameter
+	// prompt_input.num_tokens.averge: no such parameter of lognormal; here are average, distribution, max, mean, median, median_ratio, min, p90, sigma, weight
 	// prompt_input.num_turns.min: expected a number and found the text "two"
 }

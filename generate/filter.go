@@ -1,8 +1,11 @@
 package generate
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
+	"strings"
+
+	"parley/generate/config"
 )
 
 // Filter leaves conversations out. The zero value keeps all.
@@ -12,21 +15,37 @@ type Filter struct {
 	MaxPromptTokens int `json:"max_prompt_tokens,omitempty"` // tokens that its longest prompt may have; 0: any number
 }
 
-// Validate tells every problem at once.
-func (f Filter) Validate() error {
-	var problems []error
-	for _, v := range []struct {
-		flag string
-		n    int
-	}{{"--min-turns", f.MinTurns}, {"--max-turns", f.MaxTurns}, {"--max-prompt-tokens", f.MaxPromptTokens}} {
-		if v.n < 0 {
-			problems = append(problems, fmt.Errorf("%s: %d must not be negative", v.flag, v.n))
-		}
+// check tells every problem at once, by names with this in front and with this between words.
+func (f Filter) check(front, between string, p *config.Problems) {
+	name := func(words ...string) string { return front + strings.Join(words, between) }
+	if f.MinTurns < 0 {
+		p.Add(name("min", "turns"), "%d must not be negative", f.MinTurns)
+	}
+	if f.MaxTurns < 0 {
+		p.Add(name("max", "turns"), "%d must not be negative", f.MaxTurns)
+	}
+	if f.MaxPromptTokens < 0 {
+		p.Add(name("max", "prompt", "tokens"), "%d must not be negative", f.MaxPromptTokens)
 	}
 	if f.MaxTurns > 0 && f.MinTurns > f.MaxTurns {
-		problems = append(problems, fmt.Errorf("--min-turns: %d is more than --max-turns, %d", f.MinTurns, f.MaxTurns))
+		p.Add(name("min", "turns"), "%d is more than %s, %d", f.MinTurns, name("max", "turns"), f.MaxTurns)
 	}
-	return errors.Join(problems...)
+}
+
+// over gives the filter with the limits of another one where it has none.
+func (f Filter) over(other *Filter) Filter {
+	if other == nil {
+		return f
+	}
+	return Filter{cmp.Or(f.MinTurns, other.MinTurns), cmp.Or(f.MaxTurns, other.MaxTurns), cmp.Or(f.MaxPromptTokens, other.MaxPromptTokens)}
+}
+
+// orNil gives nil for a filter that keeps all.
+func (f Filter) orNil() *Filter {
+	if f == (Filter{}) {
+		return nil
+	}
+	return &f
 }
 
 // refuses gives the reason for which a conversation of so many turns and of such a longest prompt is left

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"parley/generate/importer"
-	"parley/schemas"
 )
 
 // errEnough ends an import that has all the conversations that were asked for.
@@ -34,7 +33,7 @@ func (w *writing) importFile(ctx context.Context) error {
 	}
 	defer im.Close()
 	w.report.Format, w.meta.Format, w.meta.Source = string(im.Format()), string(im.Format()), o.Import
-	if w.meta.Spec, err = json.Marshal(importSpec{o.Import, string(im.Format()), o.Conversations, o.JitterMS, string(o.Join), o.LinkPrefixes, w.filter()}); err != nil {
+	if w.meta.Spec, err = json.Marshal(importSpec{o.Import, string(im.Format()), o.Conversations, o.JitterMS, string(o.Join), o.LinkPrefixes, o.Filter.orNil()}); err != nil {
 		return err
 	}
 	place := int64(0)
@@ -56,7 +55,7 @@ func (w *writing) importFile(ctx context.Context) error {
 				if !o.mine(place - 1) {
 					continue
 				}
-				if err := w.add(imported(&rows[i])); err != nil {
+				if err := w.add(finished(&rows[i])); err != nil {
 					return failed(err)
 				}
 			}
@@ -90,23 +89,6 @@ type importSpec struct {
 	Join          string  `json:"join,omitempty"`
 	LinkPrefixes  bool    `json:"link_prefixes,omitempty"`
 	Filter        *Filter `json:"filter,omitempty"`
-}
-
-func imported(c *schemas.Conversation) row {
-	r := row{c: c, hash: schemas.HashConversation(c)}
-	for i := range c.Messages {
-		r.bytes += textBytes(&c.Messages[i])
-	}
-	if n := len(c.Turns); n > 0 {
-		last := c.Turns[n-1]
-		if last.PromptTokens != nil {
-			r.tokens += *last.PromptTokens
-		}
-		if last.OutputTokens != nil && last.MessageIndex < int64(len(c.Messages)) {
-			r.tokens += *last.OutputTokens
-		}
-	}
-	return r
 }
 
 func (w *writing) importReport(rep importer.Report) {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"parley/generate/config"
 	"parley/generate/importer"
 	"parley/generate/tokenizer"
 	"parley/schemas"
@@ -48,9 +49,9 @@ func (o *Options) Validate() error {
 	}
 	switch {
 	case o.Spec == nil && o.Import == "":
-		bad("nothing to generate: give --preset, --config or --from")
+		bad("nothing to generate: give --preset, --config, lengths (--turns, --input-tokens, --output-tokens) or --from")
 	case o.Spec != nil && o.Import != "":
-		bad("--from: an import takes no --preset or --config")
+		bad("--from: an import takes no --preset, --config or lengths")
 	case o.Spec != nil:
 		problems = append(problems, o.Spec.Validate())
 		for _, name := range o.Spec.TextFiles {
@@ -78,8 +79,9 @@ func (o *Options) Validate() error {
 			bad("--format: %w", err)
 		}
 	}
-	problems = append(problems, o.Filter.Validate())
-	return errors.Join(problems...)
+	var p config.Problems
+	o.Filter.check("--", "-", &p)
+	return errors.Join(append(problems, p.Err())...)
 }
 
 // sameFile says whether two names are the same existing file.

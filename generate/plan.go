@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"iter"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
-	"parley/generate/dist"
 	"parley/generate/prose"
+	"parley/schemas/random"
 )
 
 // plan is everything about a synthetic conversation but its words.
@@ -54,11 +52,11 @@ type planner struct {
 func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
 	p := &planner{spec: s, seed: seed, filter: filter, seen: map[int]bool{}, skipped: skips{}}
 	if s.PromptInput.CommonPrefix.Given() {
-		p.common = bounded(s.PromptInput.CommonPrefix.Int(dist.Stream(seed, "common prefix tokens")), 0)
+		p.common = bounded(s.PromptInput.CommonPrefix.Int(random.Stream(seed, "common prefix tokens")), 0)
 	}
 	if sp := s.SharedPrefix; sp != nil {
 		for g := range max(1, sp.Groups) {
-			p.groups = append(p.groups, bounded(sp.NumTokens.Int(dist.Stream(seed, "shared prefix tokens", uint64(g))), 0))
+			p.groups = append(p.groups, bounded(sp.NumTokens.Int(random.Stream(seed, "shared prefix tokens", uint64(g))), 0))
 		}
 	}
 	if a := s.Arrivals; a != nil {
@@ -66,9 +64,8 @@ func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
 		if shape == 0 {
 			shape = 1
 		}
-		// A gamma distribution of shape k and rate b has the mean k/b.
-		gamma := distuv.Gamma{Alpha: shape, Beta: shape * a.Rate, Src: dist.Stream(seed, "arrivals")}
-		p.gaps = func() float64 { return gamma.Rand() * 1000 }
+		r := random.Stream(seed, "arrivals")
+		p.gaps = func() float64 { return float64(random.Gamma(r, shape) / (shape * a.Rate) * 1000) }
 	}
 	return p
 }
@@ -117,15 +114,15 @@ func (p *planner) draw(index int64) *plan {
 	s, i := p.spec, uint64(index)
 	pl := &plan{index: index, group: -1, common: p.common}
 	if len(p.groups) > 0 {
-		pl.group = dist.Stream(p.seed, "group", i).IntN(len(p.groups))
+		pl.group = random.Stream(p.seed, "group", i).IntN(len(p.groups))
 		pl.shared = p.groups[pl.group]
 	}
 	if s.PromptInput.Prefix.Given() {
-		pl.own = bounded(s.PromptInput.Prefix.Int(dist.Stream(p.seed, "prefix tokens", i)), 0)
+		pl.own = bounded(s.PromptInput.Prefix.Int(random.Stream(p.seed, "prefix tokens", i)), 0)
 	}
 	requests := p.requests(i)
-	input, output := dist.Stream(p.seed, "input tokens", i), dist.Stream(p.seed, "output tokens", i)
-	think, tool := dist.Stream(p.seed, "think time", i), dist.Stream(p.seed, "tool use", i)
+	input, output := random.Stream(p.seed, "input tokens", i), random.Stream(p.seed, "output tokens", i)
+	think, tool := random.Stream(p.seed, "think time", i), random.Stream(p.seed, "tool use", i)
 	prompt := pl.shared + pl.common + pl.own
 	for t := range requests {
 		var tp turnPlan
@@ -134,6 +131,11 @@ func (p *planner) draw(index int64) *plan {
 			tp.tool = tool.Float64() < s.ToolUse.Share && t > 0
 		}
 		tokens, gap := s.PromptInput.NumTokens, s.ThinkTime
+		if s.Joint != nil {
+			tp.tokens, tp.output = s.Joint.Draw(input)
+		} else {
+			tp.output = s.PromptOutput.NumTokens.Int(output)
+		}
 		switch {
 		case t == 0 && s.PromptInput.FirstNumTokens.Given():
 			tokens = s.PromptInput.FirstNumTokens
@@ -143,8 +145,10 @@ func (p *planner) draw(index int64) *plan {
 		if tp.tool && s.ToolUse.ThinkTime.Given() {
 			gap = s.ToolUse.ThinkTime
 		}
-		tp.tokens = bounded(tokens.Int(input), 1)
-		tp.output = bounded(s.PromptOutput.NumTokens.Int(output), 1)
+		if tokens.Given() {
+			tp.tokens = tokens.Int(input)
+		}
+		tp.tokens, tp.output = bounded(tp.tokens, 1), bounded(tp.output, 1)
 		if t > 0 && gap.Given() {
 			tp.think = max(0, gap.Float(think)*1000)
 		}
@@ -162,7 +166,7 @@ func (p *planner) draw(index int64) *plan {
 // requests draws how many answers a conversation has. With vLLM's num_turns, messages of both roles, it is
 // at least one question and answer, and every question has its answer.
 func (p *planner) requests(index uint64) int {
-	r := dist.Stream(p.seed, "turns", index)
+	r := random.Stream(p.seed, "turns", index)
 	if d := p.spec.PromptInput.NumRequests; d.Given() {
 		return min(max(d.Int(r), 1), maxRequests)
 	}

@@ -49,11 +49,7 @@ func ref(d dist.Dist) *dist.Dist { return &d }
 // p = 0.213, 60 % of all have at most 2 (median 2), 75 % at most 4 (both as BurstGPT), and the mean is 3.4
 // (ShareGPT 3.51, ServeGen about 3.5). The longest are cut at 20.
 func chatRequests() *dist.Dist {
-	one, p, lo, hi, many, weight := 1.0, 0.213, 2.0, 20.0, 0.64, 0.36
-	return &dist.Dist{Distribution: "mixture", Of: []dist.Dist{
-		{Distribution: "constant", Value: &one, Weight: &weight},
-		{Distribution: "geometric", P: &p, Min: &lo, Max: &hi, Weight: &many},
-	}}
+	return ref(dist.Mixture(dist.Constant(1).Weighing(0.36), dist.Geometric(0.213).Clamped(2, 20).Weighing(0.64)))
 }
 
 // chatGap is ServeGen's median of 100 s with Mooncake's 90th percentile of 480 s.

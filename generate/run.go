@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"parley/generate/dist"
 	"parley/generate/prose"
 	"parley/generate/tokenizer"
 	"parley/schemas"
+	"parley/schemas/random"
 )
 
 // Run makes a dataset. Progress (may be nil) is called now and then from Run's goroutine. A run that fails
@@ -71,6 +72,37 @@ type row struct {
 	tokens, bytes int64
 }
 
+// finished rounds the times of a conversation, which computing leaves at odd fractions, to whole microseconds
+// (package schemas/random sees to it that they are the same everywhere before that), and takes its figures.
+func finished(c *schemas.Conversation) row {
+	for _, ms := range []*float64{c.StartOffsetMS, c.ParentDelayMS} {
+		wholeMicroseconds(ms)
+	}
+	for i := range c.Turns {
+		wholeMicroseconds(c.Turns[i].ThinkTimeMS)
+	}
+	r := row{c: c, hash: schemas.HashConversation(c)}
+	for i := range c.Messages {
+		r.bytes += textBytes(&c.Messages[i])
+	}
+	if n := len(c.Turns); n > 0 {
+		last := c.Turns[n-1]
+		if last.PromptTokens != nil {
+			r.tokens += *last.PromptTokens
+		}
+		if last.OutputTokens != nil && last.MessageIndex < int64(len(c.Messages)) {
+			r.tokens += *last.OutputTokens
+		}
+	}
+	return r
+}
+
+func wholeMicroseconds(ms *float64) {
+	if ms != nil {
+		*ms = math.Round(*ms*1000) / 1000
+	}
+}
+
 func (w *writing) synthesize(ctx context.Context) (err error) {
 	o, s := w.options, w.options.Spec
 	n := o.Conversations
@@ -81,7 +113,8 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("tokenizer %s: %w", w.tok.Name(), err)
 	}
-	p := newPlanner(s, o.Seed, o.Filter)
+	filter := o.Filter.over(s.Filter)
+	p := newPlanner(s, o.Seed, filter)
 	corpus, err := w.corpus(text)
 	if err != nil {
 		return err
@@ -93,7 +126,9 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if w.meta.Spec, err = w.resolved(n); err != nil {
+	resolved := *s
+	resolved.NumConversations, resolved.Filter = n, filter.orNil()
+	if w.meta.Spec, err = json.Marshal(resolved); err != nil {
 		return err
 	}
 	w.total = int64(n)
@@ -106,11 +141,7 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 			if err != nil {
 				return row{}, err
 			}
-			r := row{c: c, hash: schemas.HashConversation(c), tokens: int64(pl.longestPrompt() + pl.turns[len(pl.turns)-1].output)}
-			for _, m := range c.Messages {
-				r.bytes += textBytes(&m)
-			}
-			return r, nil
+			return finished(c), nil
 		}, w.add)
 	})
 	for why, n := range p.skipped {
@@ -145,28 +176,11 @@ func (w *writing) corpus(text *prose.Prose) (*prose.Corpus, error) {
 	for i, name := range s.TextFiles {
 		files[i] = s.file(name)
 	}
-	c, err := prose.NewCorpus(text, files, o.workers(), func(pass uint64) *rand.Rand { return dist.Stream(o.Seed, "corpus", pass) })
+	c, err := prose.NewCorpus(text, files, o.workers(), func(pass uint64) *rand.Rand { return random.Stream(o.Seed, "corpus", pass) })
 	if err != nil {
 		return nil, fmt.Errorf("text_files: %w", err)
 	}
 	return c, nil
-}
-
-// resolved is what the metadata tells of how the dataset was made. It reads back as a config.
-func (w *writing) resolved(n int) (json.RawMessage, error) {
-	s := *w.options.Spec
-	s.NumConversations = n
-	return json.Marshal(struct {
-		Spec
-		Filter *Filter `json:"filter,omitempty"`
-	}{s, w.filter()})
-}
-
-func (w *writing) filter() *Filter {
-	if w.options.Filter == (Filter{}) {
-		return nil
-	}
-	return &w.options.Filter
 }
 
 // file opens the output, lets fill write the rows, and finishes it; after an error nothing stays.

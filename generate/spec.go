@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"parley/generate/config"
 	"parley/generate/dist"
 )
 
@@ -19,13 +20,15 @@ type Spec struct {
 	PromptInput      PromptInput  `json:"prompt_input"`
 	PromptOutput     PromptOutput `json:"prompt_output"`
 
-	Preset       string            `json:"preset,omitempty"`        // the preset that this is
-	SharedPrefix *SharedPrefix     `json:"shared_prefix,omitempty"` // a system prompt shared by groups of conversations
-	ThinkTime    *dist.Dist        `json:"think_time_s,omitempty"`  // seconds from an answer to the user's next message
-	ToolUse      *ToolUse          `json:"tool_use,omitempty"`      // answers that call tools
-	Arrivals     *Arrivals         `json:"arrivals,omitempty"`      // when conversations start
-	MaxPrompt    int               `json:"max_prompt_tokens,omitempty"`
+	Preset       string            `json:"preset,omitempty"`            // the preset that this is
+	SharedPrefix *SharedPrefix     `json:"shared_prefix,omitempty"`     // a system prompt shared by groups of conversations
+	ThinkTime    *dist.Dist        `json:"think_time_s,omitempty"`      // seconds from an answer to the user's next message
+	ToolUse      *ToolUse          `json:"tool_use,omitempty"`          // answers that call tools
+	Arrivals     *Arrivals         `json:"arrivals,omitempty"`          // when conversations start
+	Joint        *dist.Joint       `json:"joint_num_tokens,omitempty"`  // each request's input and output together, instead of the two num_tokens
+	MaxPrompt    int               `json:"max_prompt_tokens,omitempty"` // a conversation ends before the request whose prompt would be longer
 	Tags         map[string]string `json:"tags,omitempty"`
+	Filter       *Filter           `json:"filter,omitempty"` // conversations to leave out
 
 	dir string // of the config file: what relative file names are relative to
 }
@@ -36,13 +39,13 @@ type PromptInput struct {
 	NumRequests    *dist.Dist `json:"num_requests,omitempty"`             // ours, instead of num_turns: requests, that is, answers
 	CommonPrefix   *dist.Dist `json:"common_prefix_num_tokens,omitempty"` // drawn once, the same text in all conversations
 	Prefix         *dist.Dist `json:"prefix_num_tokens,omitempty"`        // in front of each conversation's first message, its own
-	NumTokens      *dist.Dist `json:"num_tokens"`                         // each user message (and tool result, unless tool_use says)
+	NumTokens      *dist.Dist `json:"num_tokens,omitempty"`               // each user message (and tool result, unless tool_use says)
 	FirstNumTokens *dist.Dist `json:"first_num_tokens,omitempty"`         // ours: the first user message, if it is to differ
 }
 
 // PromptOutput describes the answers.
 type PromptOutput struct {
-	NumTokens *dist.Dist `json:"num_tokens"`
+	NumTokens *dist.Dist `json:"num_tokens,omitempty"`
 }
 
 // SharedPrefix is a system message. Each group has its own text and length; each conversation belongs to
@@ -70,72 +73,141 @@ type Arrivals struct {
 // The value of filetype in a generation config.
 const fileType = "generate_conversations"
 
+// ReadSpec reads a generation config from a JSON or YAML file. Names of files in it are relative to its
+// folder, or else to the working folder.
+func ReadSpec(path string) (*Spec, error) {
+	s := &Spec{}
+	return s, s.Lay(path)
+}
+
+// Lay lays a config over the specification: what the config says takes the place of what was there.
+func (s *Spec) Lay(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	s.dir = filepath.Dir(path)
+	if err := s.lay(text); err != nil {
+		return fmt.Errorf("config %s: %w", path, err)
+	}
+	return nil
+}
+
+// ParseSpec reads a generation config from its JSON or YAML text. It tells every wrong name and type at
+// once, each with its path; [Spec.Validate] looks at the values.
+func ParseSpec(text []byte) (*Spec, error) {
+	s := &Spec{}
+	return s, s.lay(text)
+}
+
+func (s *Spec) lay(text []byte) error {
+	v, err := config.Parse(text)
+	if err != nil {
+		return err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return errors.New("expected an object with num_conversations, prompt_input and prompt_output; a list of conversations is imported with --from")
+	}
+	before := *s
+	var p config.Problems
+	config.Decode("", m, s, &p)
+	s.settle(&before)
+	return p.Err()
+}
+
+// settle takes away those settings of before that a new one stands in the place of.
+func (s *Spec) settle(before *Spec) {
+	in, was := &s.PromptInput, before.PromptInput
+	switch {
+	case in.NumTurns != was.NumTurns && in.NumRequests == was.NumRequests:
+		in.NumRequests = nil
+	case in.NumTurns == was.NumTurns && in.NumRequests != was.NumRequests:
+		in.NumTurns = nil
+	}
+	lengths := in.NumTokens != was.NumTokens || s.PromptOutput.NumTokens != before.PromptOutput.NumTokens
+	switch {
+	case s.Joint != before.Joint && !lengths:
+		in.NumTokens, in.FirstNumTokens, s.PromptOutput.NumTokens = nil, nil, nil
+	case s.Joint == before.Joint && lengths:
+		s.Joint = nil
+	}
+}
+
 // Validate tells every problem of the specification at once, each with its path in the config, and reads
 // what the specification refers to.
 func (s *Spec) Validate() error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	var p config.Problems
+	s.check(&p)
+	return p.Err()
+}
 
+func (s *Spec) check(p *config.Problems) {
 	if s.FileType != "" && s.FileType != fileType {
-		bad("filetype: %q is not a generation config, which has %q", s.FileType, fileType)
+		p.Add("filetype", "%q is not a generation config, which has %q", s.FileType, fileType)
 	}
 	if s.NumConversations < 0 || s.NumConversations > maxConversations {
-		bad("num_conversations: %d must be from 1 to %d", s.NumConversations, maxConversations)
+		p.Add("num_conversations", "%d must be from 1 to %d", s.NumConversations, maxConversations)
 	}
 	for i, name := range s.TextFiles {
 		if st, err := os.Stat(s.file(name)); err != nil {
-			bad("text_files[%d]: %w", i, err)
+			p.Add(fmt.Sprintf("text_files[%d]", i), "%w", err)
 		} else if st.IsDir() {
-			bad("text_files[%d]: %s is a folder, not a text file", i, name)
+			p.Add(fmt.Sprintf("text_files[%d]", i), "%s is a folder, not a text file", name)
 		}
 	}
 	if s.MaxPrompt < 0 {
-		bad("max_prompt_tokens: %d must not be negative", s.MaxPrompt)
+		p.Add("max_prompt_tokens", "%d must not be negative", s.MaxPrompt)
 	}
 	check := func(path string, d *dist.Dist, required bool) {
-		switch {
-		case d.Given():
-			problems = append(problems, d.Check(path, s.dir))
-		case d != nil:
-			problems = append(problems, d.Check(path, s.dir)) // says that the name is missing
-		case required:
-			bad("%s: missing: give a distribution, such as {\"distribution\": \"constant\", \"value\": 100}", path)
+		if d != nil {
+			d.Check(path, s.file, p)
+		} else if required {
+			p.Add(path, "missing: give a distribution, such as {\"distribution\": \"constant\", \"value\": 100}")
 		}
 	}
 	in := &s.PromptInput
 	if in.NumTurns != nil && in.NumRequests != nil {
-		bad("prompt_input.num_requests: give either num_turns (messages of both roles) or num_requests")
+		p.Add("prompt_input.num_requests", "give either num_turns (messages of both roles) or num_requests")
 	}
 	check("prompt_input.num_turns", in.NumTurns, in.NumRequests == nil)
 	check("prompt_input.num_requests", in.NumRequests, false)
 	check("prompt_input.common_prefix_num_tokens", in.CommonPrefix, false)
 	check("prompt_input.prefix_num_tokens", in.Prefix, false)
-	check("prompt_input.num_tokens", in.NumTokens, true)
+	check("prompt_input.num_tokens", in.NumTokens, s.Joint == nil)
 	check("prompt_input.first_num_tokens", in.FirstNumTokens, false)
-	check("prompt_output.num_tokens", s.PromptOutput.NumTokens, true)
-	check("think_time_s", s.ThinkTime, false)
-	if p := s.SharedPrefix; p != nil {
-		if p.Groups < 0 || p.Groups > maxGroups {
-			bad("shared_prefix.groups: %d must be from 1 to %d", p.Groups, maxGroups)
+	check("prompt_output.num_tokens", s.PromptOutput.NumTokens, s.Joint == nil)
+	if s.Joint != nil {
+		if in.NumTokens != nil || s.PromptOutput.NumTokens != nil {
+			p.Add("joint_num_tokens", "give either these, or prompt_input.num_tokens with prompt_output.num_tokens")
 		}
-		check("shared_prefix.num_tokens", p.NumTokens, true)
+		s.Joint.Check("joint_num_tokens", s.file, p)
+	}
+	check("think_time_s", s.ThinkTime, false)
+	if sp := s.SharedPrefix; sp != nil {
+		if sp.Groups < 0 || sp.Groups > maxGroups {
+			p.Add("shared_prefix.groups", "%d must be from 1 to %d", sp.Groups, maxGroups)
+		}
+		check("shared_prefix.num_tokens", sp.NumTokens, true)
 	}
 	if u := s.ToolUse; u != nil {
-		if !(u.Share >= 0 && u.Share <= 1) {
-			bad("tool_use.share: %v must be from 0 to 1", u.Share)
+		if u.Share < 0 || u.Share > 1 {
+			p.Add("tool_use.share", "%v must be from 0 to 1", u.Share)
 		}
 		check("tool_use.think_time_s", u.ThinkTime, false)
 		check("tool_use.num_tokens", u.NumTokens, false)
 	}
 	if a := s.Arrivals; a != nil {
-		if !(a.Rate > 0) || a.Rate > 1e6 {
-			bad("arrivals.rate: %v must be greater than 0: it is the number of conversations that start per second", a.Rate)
+		if a.Rate <= 0 || a.Rate > 1e6 {
+			p.Add("arrivals.rate", "%v must be greater than 0: it is the number of conversations that start per second", a.Rate)
 		}
-		if !(a.Burstiness >= 0) || a.Burstiness > 1e6 {
-			bad("arrivals.burstiness: %v must not be negative: it is the shape of the gamma distribution of the gaps", a.Burstiness)
+		if a.Burstiness < 0 || a.Burstiness > 1e6 {
+			p.Add("arrivals.burstiness", "%v must not be negative: it is the shape of the gamma distribution of the gaps", a.Burstiness)
 		}
 	}
-	return errors.Join(problems...)
+	if s.Filter != nil {
+		s.Filter.check("filter.", "_", p)
+	}
 }
 
 const (

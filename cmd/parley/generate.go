@@ -16,10 +16,16 @@ import (
 
 // generateCommand is the command line of parley generate.
 type generateCommand struct {
-	Output    string   `short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force."`
-	Force     bool     `help:"Overwrite the output."`
-	Preset    string   `group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
-	Config    string   `group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON)."`
+	Output string `short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force."`
+	Force  bool   `help:"Overwrite the output."`
+	Preset string `group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
+	Config string `group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON). With --preset, the fields that it gives take the place of the preset's."`
+
+	Turns        string `group:"Lengths" placeholder:"DIST" help:"Requests of a conversation: a number, min:max, normal(mean,sd), lognormal(median=..,p90=..), any other distribution with its parameters, or FILE:COLUMN of a CSV or Parquet file. Alone, or over --preset and --config."`
+	InputTokens  string `group:"Lengths" placeholder:"DIST" help:"Tokens of each user message. Two columns of one file, here and for --output-tokens, are drawn together, row by row."`
+	OutputTokens string `group:"Lengths" placeholder:"DIST" help:"Tokens of each answer."`
+	SharedPrefix string `group:"Lengths" placeholder:"DIST" help:"Tokens of a system message that conversations share."`
+
 	From      []string `group:"Source" sep:"none" placeholder:"FILE" help:"A file to import, or a folder of coding-agent traces; - is standard input."`
 	Format    string   `group:"Source" default:"auto" placeholder:"NAME" help:"Its format (default: told by its content)."`
 	Describe  string   `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
@@ -42,6 +48,7 @@ func (generateCommand) Help() string {
 
   parley generate -o chat.parquet --preset chat -n 1000 --seed 7
   parley generate -o vllm.parquet --config generate_multi_turn.json
+  parley generate -o load.parquet --turns 4 --input-tokens 1000 --output-tokens 'normal(200,50)'
   parley generate -o share.parquet --from ShareGPT_V3.json --max-turns 20
   zcat trace.jsonl.gz | parley generate -o trace.parquet --from - --jitter 3s
   parley generate --describe chat.parquet
@@ -109,7 +116,6 @@ func (c *generateCommand) options(stdin io.Reader) (generate.Options, error) {
 		Filter:   generate.Filter{MinTurns: c.MinTurns, MaxTurns: c.MaxTurns, MaxPromptTokens: c.MaxPromptTokens},
 	}
 	var problems []error
-	var err error
 	switch len(c.From) {
 	case 0:
 	case 1:
@@ -117,15 +123,13 @@ func (c *generateCommand) options(stdin io.Reader) (generate.Options, error) {
 	default:
 		problems = append(problems, errors.New("--from: give one file (or a folder of coding-agent traces): put several together beforehand, or make a dataset of each"))
 	}
-	switch {
-	case c.Preset != "" && c.Config != "":
-		problems = append(problems, errors.New("--preset and --config exclude each other"))
-	case c.Preset != "":
-		o.Spec, err = generate.Preset(c.Preset)
-	case c.Config != "":
-		o.Spec, err = generate.ReadSpec(c.Config)
+	if recipe := (generate.Recipe{
+		Preset: c.Preset, Config: c.Config, Turns: c.Turns, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, SharedPrefix: c.SharedPrefix,
+	}); recipe.Given() {
+		var err error
+		o.Spec, err = recipe.Spec()
+		problems = append(problems, err)
 	}
-	problems = append(problems, err)
 	if c.Shard != "" {
 		var i, n int
 		if k, err := fmt.Sscanf(c.Shard, "%d/%d", &i, &n); err != nil || k != 2 || n < 1 {

@@ -1,10 +1,11 @@
-// Package dist has the random distributions of a generation config, and the random streams that all
-// synthetic data is drawn from.
+// Package dist has the random distributions of a generation config.
 //
-// A distribution is written as an object: its name under "distribution", and its parameters.
+// A distribution is written as an object: its name under "distribution", and its parameters; as a plain
+// number, which is a constant; or in short as text, as flags have it (see [Parse]).
 //
 //	constant    value
 //	uniform     min, max (inclusive; whole bounds give whole numbers)
+//	normal      mean and sd; cut off (not clamped) at min, which is 0 if absent, and max
 //	zipf        alpha > 1
 //	poisson     alpha, the mean
 //	lognormal   average >= 1 with median_ratio in (0, 1), 0.85 if absent; or mean and sigma of the
@@ -12,71 +13,119 @@
 //	gamma       shape and scale; or shape and average
 //	geometric   p in (0, 1], or average = 1/p: 1, 2, 3, ...
 //	exponential average
-//	empirical   values with weights (equal if absent); or csv, a file, with column and weight_column
+//	empirical   values with weights (equal if absent); or file, a CSV or Parquet file, with column and
+//	            weight_column
 //	mixture     of: a list of distributions, each with a weight beside its parameters
 //
-// Every one takes min and max, which clamp what is drawn; 0 or null is none. The first five, written as
-// vLLM's multi-turn benchmark writes them, mean what they mean there, but for one thing: each draw comes
-// from the distribution itself. (The original rescales every batch of a lognormal so that the batch's own
-// mean is the average, by which a draw depends on how many are drawn.)
+// The others take min and max as well, which clamp what is drawn; 0 or null is none. Those that vLLM's
+// multi-turn benchmark has mean what they mean there, but for one thing: each draw comes from the
+// distribution itself. (The original rescales every batch of a lognormal so that the batch's own mean is the
+// average, by which a draw depends on how many are drawn.)
+//
+// Draws are the same on every processor: see package schemas/random.
 package dist
 
 import (
-	"errors"
+	"bytes"
+	"encoding/json"
+	"maps"
 	"math"
 	"math/rand/v2"
-	"sort"
+	"slices"
+	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"parley/generate/config"
 )
 
-// Dist is one distribution: what the config says, in the same words. The zero value is "not given" and
-// draws 0.
+// Dist is one distribution. The zero value is "not given".
 type Dist struct {
-	Distribution string `json:"distribution"`
+	name string
+	law  law // nil: not given
 
-	Value       *float64 `json:"value,omitempty"`        // constant
-	Min         *float64 `json:"min,omitempty"`          // uniform's bound; a clamp elsewhere
-	Max         *float64 `json:"max,omitempty"`          // uniform's bound; a clamp elsewhere
-	Alpha       *float64 `json:"alpha,omitempty"`        // zipf's exponent, poisson's mean
-	Average     *float64 `json:"average,omitempty"`      // the mean of the distribution itself
-	MedianRatio *float64 `json:"median_ratio,omitempty"` // lognormal: median / average
-	Median      *float64 `json:"median,omitempty"`       // lognormal
-	P90         *float64 `json:"p90,omitempty"`          // lognormal: 90th percentile
-	Mean        *float64 `json:"mean,omitempty"`         // lognormal: mean of the logarithm
-	Sigma       *float64 `json:"sigma,omitempty"`        // lognormal: standard deviation of the logarithm
-	Shape       *float64 `json:"shape,omitempty"`        // gamma
-	Scale       *float64 `json:"scale,omitempty"`        // gamma
-	P           *float64 `json:"p,omitempty"`            // geometric
+	Min    *float64 `json:"min,omitempty"` // clamps, where the law has no bounds of its own
+	Max    *float64 `json:"max,omitempty"`
+	Weight *float64 `json:"weight,omitempty"` // as a part of a mixture; 1 if absent
+}
 
-	Values       []float64 `json:"values,omitempty"`        // empirical
-	Weights      []float64 `json:"weights,omitempty"`       // empirical, one per value
-	CSV          string    `json:"csv,omitempty"`           // empirical: a file with a heading line
-	Column       string    `json:"column,omitempty"`        // empirical: the column of values
-	WeightColumn string    `json:"weight_column,omitempty"` // empirical: the column of weights
-	Of           []Dist    `json:"of,omitempty"`            // mixture
-	Weight       *float64  `json:"weight,omitempty"`        // as a part of a mixture; 1 if absent
+// law is the kind of a distribution with its parameters.
+type law interface {
+	// check tells what is wrong with the parameters, and prepares for drawing.
+	check(c checker)
+	draw(r *rand.Rand) float64
+}
 
-	cumulative []float64 // empirical and mixture: running sums of the weights
+// checker tells problems of one distribution.
+type checker struct {
+	path    string
+	resolve func(name string) string // of files
+	p       *config.Problems
+}
+
+func (c checker) bad(name, format string, args ...any) {
+	c.p.Add(config.Under(c.path, name), format, args...)
+}
+
+// need tells a missing parameter.
+func (c checker) need(name string, v *float64) bool {
+	if v == nil {
+		c.bad(name, "missing")
+	}
+	return v != nil
+}
+
+// positive wants a parameter that is greater than 0.
+func (c checker) positive(name string, v *float64) bool {
+	if c.need(name, v) && *v <= 0 {
+		c.bad(name, "%v must be greater than 0", *v)
+		return false
+	}
+	return v != nil
+}
+
+// oneOf wants exactly one of two parameters, which are greater than 0.
+func (c checker) oneOf(a string, x *float64, b string, y *float64) bool {
+	switch {
+	case x == nil && y == nil:
+		c.bad(a, "missing; give %s or %s", a, b)
+	case x != nil && y != nil:
+		c.bad(b, "give either %s or %s", a, b)
+	case x != nil:
+		return c.positive(a, x)
+	default:
+		return c.positive(b, y)
+	}
+	return false
 }
 
 // Given says whether the distribution was given at all.
-func (d *Dist) Given() bool { return d != nil && d.Distribution != "" }
+func (d *Dist) Given() bool { return d != nil && d.law != nil }
 
 // Constant is the distribution that always gives v.
-func Constant(v float64) Dist { return Dist{Distribution: "constant", Value: &v} }
+func Constant(v float64) Dist { return Dist{name: "constant", law: &constant{&v}} }
 
 // Uniform gives whole numbers from min to max, both included.
-func Uniform(min, max float64) Dist { return Dist{Distribution: "uniform", Min: &min, Max: &max} }
+func Uniform(min, max float64) Dist { return Dist{name: "uniform", law: &uniform{&min, &max}} }
+
+// Geometric gives 1, 2, 3, ..., each further one with the probability 1-p.
+func Geometric(p float64) Dist { return Dist{name: "geometric", law: &geometric{P: &p}} }
 
 // LognormalP90 is the lognormal distribution with this median and 90th percentile.
 func LognormalP90(median, p90 float64) Dist {
-	return Dist{Distribution: "lognormal", Median: &median, P90: &p90}
+	return Dist{name: "lognormal", law: &lognormal{Median: &median, P90: &p90}}
 }
 
 // LognormalMean is the lognormal distribution with this median and mean.
 func LognormalMean(median, mean float64) Dist {
-	return Dist{Distribution: "lognormal", Median: &median, Average: &mean}
+	return Dist{name: "lognormal", law: &lognormal{Median: &median, Average: &mean}}
+}
+
+// Mixture draws from one of the distributions, by their weights.
+func Mixture(of ...Dist) Dist { return Dist{name: "mixture", law: &mixture{Of: of}} }
+
+// Weighing gives the distribution with its weight in a mixture.
+func (d Dist) Weighing(w float64) Dist {
+	d.Weight = &w
+	return d
 }
 
 // Clamped gives the distribution with bounds; a bound of 0 is none.
@@ -91,41 +140,10 @@ func (d Dist) Clamped(min, max float64) Dist {
 	return d
 }
 
-// z90 is the 90th percentile of the standard normal distribution.
-const z90 = 1.2815515655446004
-
-// lognormal gives mean and standard deviation of the logarithm.
-//
-//	average a, median m = ratio * a:  E = exp(mu + sigma^2/2), median = exp(mu), so
-//	mu = ln m, sigma = sqrt(2 ln(a/m))
-//	median m, 90th percentile q:  mu = ln m, sigma = ln(q/m) / z90
-func (d *Dist) lognormal() (mu, sigma float64) {
-	switch {
-	case d.Mean != nil:
-		return *d.Mean, *d.Sigma
-	case d.Median != nil && d.P90 != nil:
-		return math.Log(*d.Median), math.Log(*d.P90 / *d.Median) / z90
-	case d.Median != nil:
-		return math.Log(*d.Median), math.Sqrt(2 * math.Log(*d.Average / *d.Median))
-	}
-	ratio := DefaultMedianRatio
-	if d.MedianRatio != nil {
-		ratio = *d.MedianRatio
-	}
-	return math.Log(*d.Average * ratio), math.Sqrt(2 * math.Log(1/ratio))
-}
-
-// DefaultMedianRatio is the ratio of a lognormal's median to its average where none is given, as in
-// vLLM's benchmarks/multi_turn/bench_dataset.py.
-const DefaultMedianRatio = 0.85
-
 // Float draws one value. The distribution must have passed [Dist.Check].
 func (d *Dist) Float(r *rand.Rand) float64 {
-	x := d.draw(r)
-	if d.Distribution == "uniform" {
-		return x
-	}
-	if d.Max != nil && *d.Max != 0 {
+	x := d.law.draw(r)
+	if d.Max != nil {
 		x = math.Min(x, *d.Max)
 	}
 	if d.Min != nil {
@@ -135,81 +153,92 @@ func (d *Dist) Float(r *rand.Rand) float64 {
 }
 
 // Int draws one value as a whole number, rounded to the nearest.
-func (d *Dist) Int(r *rand.Rand) int {
-	x := math.Round(d.Float(r))
-	switch {
-	case math.IsNaN(x):
+func (d *Dist) Int(r *rand.Rand) int { return whole(d.Float(r)) }
+
+func whole(x float64) int {
+	if math.IsNaN(x) { // infinity times 0, of parameters near the ends of what a number can be
 		return 0
-	case x >= math.MaxInt32:
-		return math.MaxInt32
-	case x <= math.MinInt32:
-		return math.MinInt32
 	}
-	return int(x)
+	return int(math.Round(min(max(x, math.MinInt32), math.MaxInt32)))
 }
 
-func (d *Dist) draw(r *rand.Rand) float64 {
-	switch d.Distribution {
-	case "constant":
-		return *d.Value
-	case "uniform":
-		lo, hi := *d.Min, *d.Max
-		if lo == math.Trunc(lo) && hi == math.Trunc(hi) {
-			return lo + float64(r.Int64N(int64(hi-lo)+1))
-		}
-		return lo + (hi-lo)*r.Float64()
-	case "zipf":
-		// Zipf gives k in [0, max] with a probability in proportion to (1+k)^-alpha.
-		return float64(rand.NewZipf(r, *d.Alpha, 1, 1<<62).Uint64()) + 1
-	case "poisson":
-		if *d.Alpha == 0 {
-			return 0
-		}
-		return distuv.Poisson{Lambda: *d.Alpha, Src: r}.Rand()
-	case "lognormal":
-		mu, sigma := d.lognormal()
-		return math.Exp(mu + sigma*r.NormFloat64())
-	case "gamma":
-		scale := 0.0
-		if d.Scale != nil {
-			scale = *d.Scale
-		} else {
-			scale = *d.Average / *d.Shape
-		}
-		return distuv.Gamma{Alpha: *d.Shape, Beta: 1 / scale, Src: r}.Rand()
-	case "geometric":
-		p := 0.0
-		if d.P != nil {
-			p = *d.P
-		} else {
-			p = 1 / *d.Average
-		}
-		if p >= 1 {
-			return 1
-		}
-		// The inverse of 1 - (1-p)^k at a uniform number.
-		return math.Max(1, math.Ceil(math.Log1p(-r.Float64())/math.Log1p(-p)))
-	case "exponential":
-		return *d.Average * r.ExpFloat64()
-	case "empirical":
-		return d.Values[pick(d.cumulative, r)]
-	case "mixture":
-		return d.Of[pick(d.cumulative, r)].Float(r)
+// Check tells everything that is wrong with the parameters, each with its path under the given one, and
+// prepares the distribution for drawing. Resolve gives the path of a file that the config names; nil takes the
+// name as it is.
+func (d *Dist) Check(path string, resolve func(string) string, p *config.Problems) {
+	if d.law == nil {
+		p.Add(config.Under(path, "distribution"), "missing; it is one of %s", strings.Join(Names(), ", "))
+		return
 	}
-	return 0
+	c := checker{path, resolve, p}
+	d.law.check(c)
+	if d.Min != nil && d.Max != nil && *d.Min > *d.Max {
+		c.bad("min", "%v is greater than max, %v", *d.Min, *d.Max)
+	}
 }
 
-// pick draws an index by running sums of weights.
-func pick(cumulative []float64, r *rand.Rand) int {
-	x := r.Float64() * cumulative[len(cumulative)-1]
-	i := sort.Search(len(cumulative), func(i int) bool { return cumulative[i] > x })
-	return min(i, len(cumulative)-1)
+// Names lists the distributions.
+func Names() []string { return slices.Sorted(maps.Keys(laws)) }
+
+// DecodeConfig reads a distribution from a parsed config.
+func (d *Dist) DecodeConfig(path string, v any, p *config.Problems) {
+	*d = Dist{name: "constant", law: wrong{}}
+	if f, ok := config.Number(v); ok {
+		v = map[string]any{"distribution": "constant", "value": f}
+	}
+	if text, ok := v.(string); ok {
+		v = object(path, text, p)
+	}
+	m, ok := v.(map[string]any)
+	switch {
+	case v == nil: // told already
+		return
+	case !ok:
+		p.Add(path, "expected a distribution, such as {\"distribution\": \"constant\", \"value\": 10}, and found %s", config.Describe(v))
+		return
+	}
+	name := struct {
+		Distribution string `json:"distribution"`
+	}{}
+	if text, ok := m["distribution"].(string); ok {
+		d.name = text
+	}
+	kind, ok := laws[d.name]
+	switch {
+	case m["distribution"] == nil:
+		p.Add(config.Under(path, "distribution"), "missing; it is one of %s", strings.Join(Names(), ", "))
+		return
+	case !ok:
+		p.Add(config.Under(path, "distribution"), "unknown distribution %v; it is one of %s", m["distribution"], strings.Join(Names(), ", "))
+		return
+	}
+	law, before := kind.make(), p.Count()
+	config.Fields(path, "parameter of "+d.name, m, p, law, d, &name)
+	if d.Max != nil && *d.Max == 0 {
+		d.Max = nil
+	}
+	if p.Count() == before {
+		d.law = law
+	}
 }
 
-// Check says everything that is wrong with the parameters, each with its path under the given one, and
-// prepares the distribution for drawing. Files of an empirical distribution are read relative to dir.
-func (d *Dist) Check(path, dir string) error {
-	c := checker{path: path, d: d}
-	c.parameters(dir)
-	return errors.Join(c.problems...)
+// MarshalJSON writes the distribution as a config has it.
+func (d Dist) MarshalJSON() ([]byte, error) {
+	if d.law == nil {
+		return []byte("null"), nil
+	}
+	type rest Dist
+	var parts [][]byte
+	for _, v := range []any{struct {
+		Distribution string `json:"distribution"`
+	}{d.name}, d.law, rest(d)} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		if b = bytes.Trim(b, "{}"); len(b) > 0 {
+			parts = append(parts, b)
+		}
+	}
+	return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}")), nil
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"parley/generate/dist"
 	"parley/generate/prose"
 	"parley/generate/tokenizer"
+	"parley/schemas/random"
 )
 
 // blockText makes the text of traces that record only lengths and the hashes of cache blocks.
@@ -114,7 +114,7 @@ func (b *blockText) unique(index uint64, n int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.Unique(dist.Stream(b.seed, "import text", index), b.seed, index, n, true)
+	return p.Unique(random.Stream(b.seed, "import text", index), b.seed, index, n, true)
 }
 
 // mix combines two numbers to one that is as good as random (the finaliser of SplitMix64).

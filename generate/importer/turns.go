@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"hash/maphash"
 
-	"parley/generate/dist"
 	"parley/schemas"
+	"parley/schemas/random"
 )
 
 // countTokens fills the turns of a conversation: derived where it has none, with the tokens of its
@@ -100,6 +100,6 @@ func (im *Importer) jitter(c *schemas.Conversation) {
 		return
 	}
 	im.jittered++
-	at := *c.StartOffsetMS + dist.Stream(im.opts.Seed, "import jitter", uint64(im.jittered)).Float64()*im.opts.JitterMS
+	at := *c.StartOffsetMS + random.Stream(im.opts.Seed, "import jitter", uint64(im.jittered)).Float64()*im.opts.JitterMS
 	c.StartOffsetMS = &at
 }
