@@ -131,6 +131,9 @@ func TestMetadataMakesTheSameDataset(t *testing.T) {
 			continue
 		}
 		o.Conversations, o.Seed, o.Output = 10, 5, filepath.Join(t.TempDir(), "x.parquet")
+		if name == "example" {
+			o.Filter = generate.Filter{MinTurns: 2, MaxTurns: 6}
+		}
 		rep, _ := run(t, o)
 		d, err := schemas.OpenDataset(o.Output)
 		if err != nil {

@@ -80,6 +80,7 @@ func finished(c *schemas.Conversation) row {
 	}
 	for i := range c.Turns {
 		wholeMicroseconds(c.Turns[i].ThinkTimeMS)
+		wholeMicroseconds(c.Turns[i].ToolTimeMS)
 	}
 	r := row{c: c, hash: schemas.HashConversation(c)}
 	for i := range c.Messages {
