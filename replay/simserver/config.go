@@ -71,6 +71,9 @@ type Config struct {
 	HangAfterDone float64       `name:"hang_after_done" default:"0" help:"Response not ended after its last event."`
 	PlainJSON     float64       `name:"plain_json" default:"0" help:"A whole JSON body although a stream was asked for."`
 
+	TLSCert string `name:"tls_cert" help:"Serve TLS, with a certificate of its own for localhost, 127.0.0.1 and ::1, which is written to this file (PEM) for clients to trust."`
+	HTTP2   bool   `name:"http2" help:"Serve HTTP/2, over TLS or to clients that know it beforehand, and nothing else."`
+
 	CloseIdle time.Duration `name:"close_idle" default:"0s" help:"Idle kept-alive connections are closed after this; 0 is 2 minutes."`
 	Loading   time.Duration `name:"loading" default:"0s" help:"Time after the start during which everything is answered with 503."`
 	SlowStart time.Duration `name:"slow_start" default:"0s" help:"Time after the start before connections are accepted."`

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func Main(ctx context.Context, query string, stdin io.Reader, stdout io.Writer) 
 	return Run(ctx, cfg, "127.0.0.1:0", stdout)
 }
 
-// Run listens on a TCP address ("127.0.0.1:0" for a free port), prints "listening on http://ADDRESS" to
+// Run listens on a TCP address ("127.0.0.1:0" for a free port), prints "listening on http://ADDRESS" (or https://) to
 // stdout and serves until ctx ends. Requests are stamped by the kernel where it can. The limit of open
 // files is raised as far as the system lets it.
 func Run(ctx context.Context, cfg Config, address string, stdout io.Writer) error {
@@ -46,19 +47,27 @@ func Run(ctx context.Context, cfg Config, address string, stdout io.Writer) erro
 		return err
 	}
 	raiseFileLimit()
+	scheme, certificate := "http", (*tls.Certificate)(nil)
+	if cfg.TLSCert != "" {
+		own, err := selfSigned(cfg.TLSCert)
+		if err != nil {
+			return errors.Join(fmt.Errorf("simserver: the certificate: %w", err), s.Close())
+		}
+		scheme, certificate = "https", &own
+	}
 	ln, err := stampconn.Listen(ctx, net.ListenConfig{Control: writeNow}, "tcp", address)
 	if err != nil {
 		return errors.Join(fmt.Errorf("simserver: %w", err), s.Close())
 	}
-	if _, err := fmt.Fprintf(stdout, "listening on http://%s\n", ln.Addr()); err != nil {
+	if _, err := fmt.Fprintf(stdout, "listening on %s://%s\n", scheme, ln.Addr()); err != nil {
 		return errors.Join(fmt.Errorf("simserver: %w", err), ln.Close(), s.Close())
 	}
-	return errors.Join(s.Serve(ctx, ln), s.Close())
+	return errors.Join(s.serve(ctx, ln, certificate), s.Close())
 }
 
 // Process is a simulated server in a process of its own.
 type Process struct {
-	URL    string // http://127.0.0.1:PORT
+	URL    string // http://127.0.0.1:PORT, or https://
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stderr *bytes.Buffer

@@ -3,6 +3,8 @@ package simserver
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -37,38 +39,64 @@ func post(t *testing.T, client *http.Client, url, body string) (string, error) {
 }
 
 func TestProcess(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "truth.jsonl")
-	p, err := Start(context.Background(), child(t), "ttft=5ms&itl=1ms&log="+log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	before := time.Now().UnixNano()
-	body, err := post(t, client, p.URL, chatBody("Hi", 10, withUsage))
-	after := time.Now().UnixNano()
-	if r := readChat(t, body); err != nil || !r.done || r.usage[1] != 10 {
-		t.Fatalf("%v, %s", err, body)
-	}
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tr Truth
-	if err := json.Unmarshal(data, &tr); err != nil {
-		t.Fatalf("%v: %s", err, data)
-	}
-	order := []int64{before, tr.ReceivedNS, tr.FirstNS, tr.FirstDoneNS, tr.LastNS, tr.EndNS, after}
-	for i := 1; i < len(order); i++ {
-		if order[i] < order[i-1] {
-			t.Errorf("moments out of order: %v", order)
-		}
-	}
-	if tr.FirstNS-tr.ReceivedNS < int64(5*time.Millisecond) {
-		t.Errorf("TTFT of %d ns, less than configured", tr.FirstNS-tr.ReceivedNS)
+	for _, test := range []struct {
+		name, query, scheme string
+		major               int
+	}{
+		{"plain", "", "http://", 1},
+		{"TLS", "&tls_cert=CERT", "https://", 1},
+		{"HTTP/2", "&http2", "http://", 2},
+		{"HTTP/2 over TLS", "&http2&tls_cert=CERT", "https://", 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			log, cert := filepath.Join(dir, "truth.jsonl"), filepath.Join(dir, "cert.pem")
+			p, err := Start(context.Background(), child(t), "ttft=5ms&itl=1ms&log="+log+strings.ReplaceAll(test.query, "CERT", cert))
+			if err != nil {
+				t.Fatal(err)
+			}
+			transport := &http.Transport{Protocols: new(http.Protocols), TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool()}}
+			transport.Protocols.SetHTTP1(test.major == 1)
+			transport.Protocols.SetUnencryptedHTTP2(test.major == 2)
+			transport.Protocols.SetHTTP2(test.major == 2)
+			if pem, err := os.ReadFile(cert); err == nil {
+				transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem)
+			}
+			client := &http.Client{Transport: transport}
+			defer client.CloseIdleConnections()
+			if resp, err := client.Get(p.URL + "/health"); err != nil || resp.ProtoMajor != test.major || !strings.HasPrefix(p.URL, test.scheme) {
+				t.Fatalf("%s: %v, %v", p.URL, resp, err)
+			} else {
+				resp.Body.Close()
+			}
+			before := time.Now().UnixNano()
+			body, err := post(t, client, p.URL, chatBody("Hi", 10, withUsage))
+			after := time.Now().UnixNano()
+			if r := readChat(t, body); err != nil || !r.done || r.usage[1] != 10 {
+				t.Fatalf("%v, %s", err, body)
+			}
+			client.CloseIdleConnections()
+			if err := p.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tr Truth
+			if err := json.Unmarshal(data, &tr); err != nil {
+				t.Fatalf("%v: %s", err, data)
+			}
+			order := []int64{before, tr.ReceivedNS, tr.FirstNS, tr.FirstDoneNS, tr.LastNS, tr.EndNS, after}
+			for i := 1; i < len(order); i++ {
+				if order[i] < order[i-1] {
+					t.Errorf("moments out of order: %v", order)
+				}
+			}
+			if tr.FirstNS-tr.ReceivedNS < int64(5*time.Millisecond) {
+				t.Errorf("TTFT of %d ns, less than configured", tr.FirstNS-tr.ReceivedNS)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package simserver
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"syscall"
@@ -12,6 +13,9 @@ import (
 // rxTime gives the moment at which the data of the last read arrived: the kernel's, where the listener
 // was made by stampconn.
 func rxTime(c net.Conn) time.Time {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
 	if sc, ok := c.(*stampconn.Conn); ok {
 		ns, _ := sc.LastStamp()
 		return time.Unix(0, ns)
@@ -31,6 +35,9 @@ func isExhausted(err error) bool {
 
 // setLinger makes close send an RST where the connection is a TCP one.
 func setLinger(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
 	if sc, ok := c.(*stampconn.Conn); ok {
 		c = sc.NetConn()
 	}
