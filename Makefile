@@ -8,13 +8,13 @@ RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
 LDFLAGS := -s -w
 
 .DEFAULT_GOAL := build
-.PHONY: build help demo test lint fmt bench bench-go bench-load bench-client soak integration install clean
+.PHONY: build help demo test lint fmt bench bench-go bench-client soak integration install clean
 
 help:            ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build:           ## bin/parley and bin/llmsim, static binaries
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/parley ./cmd/llmsim
 
 demo: build      ## generate, replay against the simulated server, analyze; leaves demo/report.html
 	@BIN=$(BIN) DEMO=$(DEMO) sh cmd/parley/testdata/demo.sh
@@ -32,7 +32,7 @@ fmt:             ## format all code
 	gofmt -w $$(git ls-files '*.go')
 
 install:         ## install parley and llmsim with go install
-	CGO_ENABLED=0 $(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/...
+	CGO_ENABLED=0 $(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/parley ./cmd/llmsim
 
 clean:           ## remove what make made
 	rm -rf $(BIN) $(DEMO)
@@ -44,13 +44,11 @@ integration:     ## replay against a real inference server; LLAMA=DIR has llama-
 soak:            ## kills, faults and endurance; SOAK=short is what CI runs, otherwise about an hour
 	SOAK=$(or $(SOAK),long) $(GO) test -tags soak -count=1 -timeout 2h -run TestSoak -v ./cmd/parley
 
-bench: build bench-go bench-load bench-client  ## all benchmarks; about half an hour on a quiet machine
+bench: build bench-go bench-client  ## all benchmarks; about half an hour on a quiet machine
 
 bench-go:        ## Go benchmarks: time and allocations per operation
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-bench-load: build  ## the loads on which other clients deadlock or lose requests
-	$(GO) run ./replay/internal/loadbench $(BIN)/parley
-
-bench-client: build  ## what the client adds to true times, from 1 to 10,000 streams; uses wrk if it is there
-	$(GO) run ./replay/internal/clientbench
+bench-client: build  ## what the client adds to true times, from 1 to 10,000 streams and over TLS; uses wrk if it is there
+	$(GO) run ./cmd/internal/clientbench
+	$(GO) run ./cmd/internal/clientbench -streams 1000 -no-wrk -over plain,tls,net-http,http2

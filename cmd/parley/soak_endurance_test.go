@@ -110,6 +110,40 @@ func (s *soak) endurance(t *testing.T) {
 	}
 }
 
+// shapes are the loads on which the clients that parley replaces deadlock or lose requests: many long conversations
+// (more than a pipe's buffer holds), few at once, with a budget of requests that ends far before
+// they do; and as many conversations at once as there are.
+func (s *soak) shapes(t *testing.T) {
+	dir := t.TempDir()
+	long, chat := filepath.Join(dir, "long.parquet"), filepath.Join(dir, "chat.parquet")
+	ran(t, s.parley, patience, finished, "generate", "-o", long, "--preset", "longchat", "-n", pick(s, "300", "2000"))
+	ran(t, s.parley, patience, finished, "generate", "-o", chat, "--preset", "chat", "-n", pick(s, "300", "2000"))
+	type shape struct {
+		data, sim string
+		args      []string
+		sent      int64 // turns that have to be sent; 0: all
+	}
+	var list []shape
+	for _, n := range []string{"2", "4", "8", "10", "100"} {
+		list = append(list, shape{long, "sim:?itl=1ms&base=2ms&prefill=1000000&slots=0&max_model_len=1000000", []string{"--concurrency", n, "--requests", "200"}, 200})
+	}
+	for _, n := range pick(s, []string{"300"}, []string{"200", "500", "1000", "2000"}) {
+		list = append(list, shape{chat, "sim:?itl=20ms&base=20ms&prefill=1000000&slots=0&chunk_tokens=8", []string{"--concurrency", n}, 0})
+	}
+	for i, l := range list {
+		out := filepath.Join(dir, fmt.Sprintf("run%d.parquet", i))
+		p := launch(t, s.parley.command(append([]string{"replay", l.data, "--url", l.sim, "-o", out, "--think", "none"}, l.args...)...))
+		if code := p.code(t, 5*time.Minute); code != codeOK && code != codeVerdict {
+			t.Errorf("%v: exit code %d\n%s", l.args, code, p.errs.String())
+			continue
+		}
+		_, meta := reconciled(t, out)
+		if ok := meta.Counts["ok"]; l.sent > 0 && ok != l.sent || l.sent == 0 && ok != meta.Planned {
+			t.Errorf("%v: %d turns are ok of %d planned: %v", l.args, ok, meta.Planned, meta.Counts)
+		}
+	}
+}
+
 // race runs the program with the race detector, under faults in closed and open loop, and with calibration.
 func (s *soak) race(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {

@@ -44,6 +44,7 @@ func TestSoak(t *testing.T) {
 		{"Hostile", s.hostile},
 		{"Terminal", s.hostileTerminal},
 		{"Network", s.network},
+		{"Shapes", s.shapes},
 		{"Million", s.million},
 		{"Endurance", s.endurance},
 		{"Race", s.race},

@@ -31,4 +31,15 @@
 // an edge-triggered poller makes necessary; blocking in epoll_wait keeps the runtime's monitor busy. So
 // the epoll loop it is, nested in the runtime's poller. net/http's client was left for its two goroutines, two
 // buffers and several hand-overs per stream, behind which a stamp says when a goroutine was scheduled.
+//
+// Beside each other at 1,000 streams that start over 2 s on a machine with other work (cmd/internal/clientbench
+// -over plain,tls,net-http,http2; error of TTFT p50 and p99, CPU of the client per chunk):
+//
+//	this client                    0.015 ms   0.05 ms   14.4 us
+//	this client over TLS           0.024 ms   0.08 ms   16.7 us
+//	net/http (through a proxy)     0.18 ms    6.2 ms    24.4 us
+//	net/http's HTTP/2 over TLS     0.49 ms    18 ms     26.9 us
+//
+// TLS costs its records' opening, about 1 us, and what crypto/tls does around it; the memory of its connections is
+// some 15 KB each.
 package wire

@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,12 +74,19 @@ func readTruth(path string) (map[string]*simserver.Truth, error) {
 	}
 }
 
-func serverStats(ctx context.Context, url string) (s simserver.Stats, err error) {
+// serverStats asks the server for its own view of the load; cert is its certificate's file, if it has one.
+func serverStats(ctx context.Context, url, cert string) (s simserver.Stats, err error) {
+	settings := &tls.Config{RootCAs: x509.NewCertPool()}
+	if pem, err := os.ReadFile(cert); err == nil {
+		settings.RootCAs.AppendCertsFromPEM(pem)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}}
+	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/sim/stats", nil)
 	if err != nil {
 		return s, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return s, err
 	}

@@ -57,7 +57,7 @@ func (o *options) describe() string {
 
 func printTable(w io.Writer, results []*result) {
 	open := len(results) > 0 && results[0].rate > 0 && results[0].arrivals != ""
-	head := []string{"streams", "requests", "gap", "TTFT true p50 ms", "TTFT error p50 ms", "TTFT error p99 ms", "gap error p99 ms", "send lag p99 ms",
+	head := []string{"streams", "over", "requests", "gap", "TTFT true p50 ms", "TTFT error p50 ms", "TTFT error p99 ms", "gap error p99 ms", "send lag p99 ms",
 		"of it connection p99 ms", "client us/chunk", "whole process us/chunk", "wrk us/chunk", "client/wrk", "server us/chunk", "client KB/stream", "client peak MB", "most in flight", "rows ok"}
 	if open {
 		head = []string{"arrivals", "conversations/s asked", "scheduled/s", "sent/s", "error of rate %", "send lag p50 ms", "send lag p99 ms", "send lag max ms",
@@ -78,7 +78,7 @@ func printTable(w io.Writer, results []*result) {
 		if r.wrkCPU > 0 {
 			wrk, ratio = num(r.wrkCPU), fmt.Sprintf("%.2f", r.clientCPU/r.wrkCPU)
 		}
-		line([]string{fmt.Sprint(r.streams), fmt.Sprint(r.requests), fmt.Sprintf("%v x %d", r.itl, r.tokens), num(quantile(r.trueTTFT, .5)),
+		line([]string{fmt.Sprint(r.streams), r.over, fmt.Sprint(r.requests), fmt.Sprintf("%v x %d", r.itl, r.tokens), num(quantile(r.trueTTFT, .5)),
 			num(quantile(r.ttftError, .5)), num(quantile(r.ttftError, .99)), num(quantile(r.gapError, .99)), num(quantile(r.sendLag, .99)), num(quantile(r.connWait, .99)),
 			num(r.clientCPU), num(r.clientAll), wrk, ratio, num(r.serverCPU), num(r.perStream()), num(float64(r.clientPeak) / (1 << 20)), fmt.Sprint(r.serverStats.MaxInFlight), rows})
 	}
@@ -134,6 +134,9 @@ func checkLimits(results []*result) []string {
 		p50 := math.Abs(quantile(r.ttftError, .5))
 		scale := map[int]float64{1000: 1, 2000: 2}[r.streams]
 		switch {
+		case r.over == netHTTP || r.over == http2: // measured to compare
+		case r.over == overTLS && r.streams == 1000 && r.ramp > 0:
+			limit("median TTFT error over TLS (ms)", p50, 0.1)
 		case r.ramp == 0 && scale > 0:
 			limit("median TTFT error (ms)", p50, 5)
 		case scale > 0 && r.itl == 50*time.Millisecond:
@@ -141,8 +144,13 @@ func checkLimits(results []*result) []string {
 			limit("p99 TTFT error (ms)", quantile(r.ttftError, .99), 5*scale)
 			limit("p99 gap error (ms)", quantile(r.gapError, .99), 2*scale)
 		}
-		if r.streams >= 10000 {
+		if r.streams >= 10000 && r.over == plain {
 			limit("memory per stream (KB)", r.perStream(), 40)
+		}
+		for _, p := range results {
+			if r.over == overTLS && p.over == plain && p.streams == r.streams && r.streams >= 1000 && p.clientCPU > 0 {
+				limit("client CPU per chunk over that without TLS", r.clientCPU/p.clientCPU, 1.3)
+			}
 		}
 		if r.wrkCPU > 0 && r.streams >= 1000 {
 			limit("client CPU per chunk over wrk's", r.clientCPU/r.wrkCPU, 1.5)

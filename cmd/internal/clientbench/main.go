@@ -3,11 +3,12 @@
 // by response id and prints a Markdown table. Beside each load it runs wrk over the same streams, as the
 // measure of what a bare event loop costs.
 //
-//	go run ./replay/internal/clientbench                      # 1 to 10,000 streams, starts spread over 2 s
-//	go run ./replay/internal/clientbench -all-at-once -streams 1000,2000
-//	go run ./replay/internal/clientbench -open-loop 500
-//	go run ./replay/internal/clientbench -streams 10000 -hold 2m
-//	go run ./replay/internal/clientbench -check               # exit code 1 when a limit does not hold
+//	go run ./cmd/internal/clientbench                      # 1 to 10,000 streams, starts spread over 2 s
+//	go run ./cmd/internal/clientbench -all-at-once -streams 1000,2000
+//	go run ./cmd/internal/clientbench -open-loop 500
+//	go run ./cmd/internal/clientbench -streams 10000 -hold 2m
+//	go run ./cmd/internal/clientbench -streams 1000 -over plain,tls,net-http,http2
+//	go run ./cmd/internal/clientbench -check                  # exit code 1 when a limit does not hold
 //
 // It needs Linux (/proc) and, for the comparison, wrk.
 package main
@@ -22,6 +23,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,6 +40,7 @@ type options struct {
 	ttft, itl time.Duration
 	tokens    int
 	noWrk     bool
+	over      []string
 	check     bool
 	keep      string
 	parley    string
@@ -83,6 +86,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.itl, "itl", 0, "true gap; 0 is 50ms up to 2,000 streams, 250ms up to 5,000, 1s above")
 	f.IntVar(&o.tokens, "tokens", 0, "tokens per answer; 0 is 100 up to 2,000 streams, 60 up to 5,000, 20 above")
 	f.BoolVar(&o.noWrk, "no-wrk", false, "leave the comparison with wrk out")
+	over := f.String("over", "plain", "what the streams go over, one row each: plain, tls, net-http (net/http's client, as through a proxy), http2 (over TLS)")
 	f.BoolVar(&o.check, "check", false, "fail when a limit of the client's design does not hold")
 	f.StringVar(&o.keep, "keep", "", "folder for the files of the runs; otherwise they are removed")
 	f.StringVar(&o.parley, "parley", "", "parley program; otherwise built from this module")
@@ -99,6 +103,12 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	o.extra = strings.Fields(*extra)
 	if o.userClock {
 		o.extra = append(o.extra, "--user-clock")
+	}
+	for s := range strings.SplitSeq(*over, ",") {
+		if !slices.Contains([]string{plain, overTLS, netHTTP, http2}, s) {
+			return nil, fmt.Errorf("-over: %q is none of plain, tls, net-http, http2", s)
+		}
+		o.over = append(o.over, s)
 	}
 	for s := range strings.SplitSeq(*streams, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
@@ -148,7 +158,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		if idle == 0 && l.streams > 1 {
 			one := l
-			one.streams, one.requests, one.rate, one.ttft, one.itl, one.tokens, one.noWrk = 1, 1, 0, 10*time.Millisecond, 10*time.Millisecond, 10, true
+			one.over, one.streams, one.requests, one.rate, one.ttft, one.itl, one.tokens, one.noWrk = plain, 1, 1, 0, 10*time.Millisecond, 10*time.Millisecond, 10, true
 			base, err := o.measure(ctx, dir, one)
 			if err != nil {
 				return fmt.Errorf("memory of an idle client: %w", err)

@@ -130,7 +130,7 @@ func (r *result) account(w *watched) {
 // wrk runs wrk over as many streams of the same shape, against a server of its own.
 func (o *options) wrk(ctx context.Context, dir string, l load, r *result) error {
 	log := filepath.Join(dir, "wrk.jsonl")
-	server, err := simserver.Start(ctx, o.command(context.Background(), o.llmsim), l.query(log))
+	server, err := simserver.Start(ctx, o.command(context.Background(), o.llmsim), l.query(log, ""))
 	if err != nil {
 		return err
 	}

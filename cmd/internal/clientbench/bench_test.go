@@ -72,7 +72,7 @@ func TestMatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &result{load: load{streams: 1000, requests: 101, ramp: time.Second, itl: 50 * time.Millisecond}}
+	r := &result{load: load{over: plain, streams: 1000, requests: 101, ramp: time.Second, itl: 50 * time.Millisecond}}
 	if err := r.match(rows, truth); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestLimitsFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &result{load: load{streams: 1000, requests: 60, ramp: time.Second, itl: 50 * time.Millisecond}, clientCPU: 20, wrkCPU: 10}
+	r := &result{load: load{over: plain, streams: 1000, requests: 60, ramp: time.Second, itl: 50 * time.Millisecond}, clientCPU: 20, wrkCPU: 10}
 	r.serverStats.MaxInFlight = 1001
 	if err := r.match(rows, truth); err != nil {
 		t.Fatal(err)
@@ -127,6 +127,14 @@ func TestLimitsFail(t *testing.T) {
 	all = strings.Join(checkLimits([]*result{r}), "\n")
 	if !strings.Contains(all, "p99 send lag (ms) is 2.00, limit 1.00") || !strings.Contains(all, "against what was asked") {
 		t.Errorf("open loop: %s", all)
+	}
+	slow := &result{load: load{over: overTLS, streams: 1000, requests: 50, ramp: time.Second, itl: 50 * time.Millisecond}, clientCPU: 14}
+	if err := slow.match(rows, truth); err != nil {
+		t.Fatal(err)
+	}
+	all = strings.Join(checkLimits([]*result{{load: load{over: plain, streams: 1000, requests: 0}, clientCPU: 10}, slow}), "\n")
+	if !strings.Contains(all, "over TLS (ms) is 9.00, limit 0.100") || !strings.Contains(all, "over that without TLS is 1.40, limit 1.30") {
+		t.Errorf("TLS: %s", all)
 	}
 	delete(truth, "r1")
 	if truth["r2"].ChunkNS = truth["r2"].ChunkNS[1:]; r.match(rows, truth) == nil {
@@ -159,6 +167,13 @@ func TestLoads(t *testing.T) {
 	if len(ls) != 3 || ls[0].requests != 3 || ls[1].itl != 50*time.Millisecond || ls[1].tokens < 2400 || ls[2].itl != time.Second || ls[2].tokens != 121 || ls[2].ramp != 2*time.Second {
 		t.Errorf("%+v", ls)
 	}
+	o, err = parse([]string{"-streams", "1000", "-over", "plain,tls,net-http,http2"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ls := o.loads(); len(ls) != 4 || ls[1].over != overTLS || !ls[1].noWrk || !strings.Contains(ls[1].query("l", "c.pem"), "tls_cert=c.pem") || strings.Contains(ls[0].query("l", "c.pem"), "tls") || !strings.Contains(ls[3].query("l", "c.pem"), "http2") {
+		t.Errorf("%+v", ls)
+	}
 	o, err = parse([]string{"-open-loop", "500", "-duration", "10s"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -166,12 +181,12 @@ func TestLoads(t *testing.T) {
 	if ls := o.loads(); len(ls) != 2 || ls[0].requests != 5000 || ls[1].arrivals != "poisson" {
 		t.Errorf("%+v", ls)
 	}
-	for _, bad := range [][]string{{"-streams", "0"}, {"-streams", "x"}, {"more"}, {"-nope"}} {
+	for _, bad := range [][]string{{"-streams", "0"}, {"-streams", "x"}, {"-over", "air"}, {"more"}, {"-nope"}} {
 		if _, err := parse(bad, io.Discard); err == nil {
 			t.Errorf("%v was taken", bad)
 		}
 	}
-	if _, err := simserver.ParseQuery(ls[1].query("/tmp/x.jsonl")); err != nil {
+	if _, err := simserver.ParseQuery(ls[1].query("/tmp/x.jsonl", "/tmp/x.pem")); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,8 +15,17 @@ import (
 	"parley/schemas"
 )
 
+// What the streams of a load go over.
+const (
+	plain   = "plain"
+	overTLS = "tls"
+	netHTTP = "net-http"
+	http2   = "http2"
+)
+
 // load is one row of the table.
 type load struct {
+	over     string
 	streams  int
 	requests int
 	rate     float64 // conversations per second; 0 is a closed loop
@@ -32,7 +41,7 @@ func (l load) String() string {
 	if l.rate > 0 {
 		return fmt.Sprintf("%v conversations/s (%s), %d in all", l.rate, l.arrivals, l.requests)
 	}
-	return fmt.Sprintf("%d streams, %d requests of %d tokens at %v", l.streams, l.requests, l.tokens, l.itl)
+	return fmt.Sprintf("%d streams (%s), %d requests of %d tokens at %v", l.streams, l.over, l.requests, l.tokens, l.itl)
 }
 
 // loads gives the rows that the options ask for.
@@ -41,7 +50,7 @@ func (o *options) loads() []load {
 	if o.openLoop > 0 {
 		for _, arrivals := range []string{"constant", "poisson"} {
 			n := int(o.openLoop * o.duration.Seconds())
-			l := load{rate: o.openLoop, arrivals: arrivals, requests: n, ttft: 20 * time.Millisecond, itl: 10 * time.Millisecond, tokens: 8, noWrk: true}
+			l := load{over: plain, rate: o.openLoop, arrivals: arrivals, requests: n, ttft: 20 * time.Millisecond, itl: 10 * time.Millisecond, tokens: 8, noWrk: true}
 			l.streams = int(o.openLoop * (l.ttft + time.Duration(l.tokens)*l.itl).Seconds())
 			out = append(out, l)
 		}
@@ -81,15 +90,23 @@ func (o *options) loads() []load {
 		case n < 500 && o.hold == 0:
 			l.requests = 2 * n
 		}
-		out = append(out, l)
+		for _, l.over = range o.over {
+			l.noWrk = o.noWrk || l.over != plain
+			out = append(out, l)
+		}
 	}
 	return out
 }
 
-func (l load) query(log string) string {
+// query gives the server's parameters; cert is the file for its certificate.
+func (l load) query(log, cert string) string {
 	c := simserver.Config{
 		Dialect: "vllm", Log: log, LogChunk: true, TTFT: l.ttft, ITL: l.itl, Jitter: 0.1, Slots: 0,
 		CacheBlocks: 65536, BlockSize: 16, Output: 128, MaxModelLen: 1 << 20,
+		HTTP2: l.over == http2,
+	}
+	if l.over == overTLS || l.over == http2 {
+		c.TLSCert = cert
 	}
 	return c.Query()
 }
@@ -105,14 +122,22 @@ func (o *options) measure(ctx context.Context, dir string, l load) (*result, err
 		return nil, err
 	}
 	r := &result{load: l}
-	log := filepath.Join(dir, "truth.jsonl")
-	server, err := simserver.Start(ctx, o.command(context.Background(), o.llmsim), l.query(log))
+	log, cert := filepath.Join(dir, "truth.jsonl"), filepath.Join(dir, "cert.pem")
+	server, err := simserver.Start(ctx, o.command(context.Background(), o.llmsim), l.query(log, cert))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = server.Stop() }() // a second Stop after a good run changes nothing
 	rows := filepath.Join(dir, "run.parquet")
 	args := []string{"replay", dataset, "--url", server.URL, "-o", rows, "--ignore-eos", "--no-color", "--scrape", "none", "--model", "sim"}
+	switch l.over {
+	case overTLS:
+		args = append(args, "--ca-file", cert)
+	case http2:
+		args = append(args, "--ca-file", cert, "--http2")
+	case netHTTP:
+		args = append(args, "--proxy", server.URL) // it takes a proxy's requests, too
+	}
 	if l.rate > 0 {
 		args = append(args, "--rate", strconv.FormatFloat(l.rate, 'g', -1, 64), "--arrivals", l.arrivals)
 	} else {
@@ -129,7 +154,7 @@ func (o *options) measure(ctx context.Context, dir string, l load) (*result, err
 	if err != nil {
 		return nil, fmt.Errorf("parley %s: %w: %s", strings.Join(args, " "), err, watch.output)
 	}
-	if r.serverStats, err = serverStats(ctx, server.URL); err != nil {
+	if r.serverStats, err = serverStats(ctx, server.URL, cert); err != nil {
 		return nil, err
 	}
 	if err := server.Stop(); err != nil {
