@@ -15,10 +15,12 @@ import (
 // (batch means) do better than many short ones, whose neighbours are dependent (Schmeiser, Operations
 // Research 30, 1982).
 
-// Blocks is the number of blocks of time of an interval, effectiveBlocks that of an effective size.
+// Of blocks of two lengths, the larger variance counts: six see what is slow, twenty are not so easily all
+// alike by chance. Blocks is their common multiple, into which sums are made.
 const (
-	Blocks          = 6
-	effectiveBlocks = 20
+	longBlocks  = 6
+	shortBlocks = 20
+	Blocks      = 60
 )
 
 // Sample is the values that a run gave of one figure.
@@ -125,11 +127,11 @@ func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summa
 	cluster, clusters := s.renumber(in.Cluster)
 	out.Clusters = clusters
 	byConversation := countParts(in.Values, cluster, clusters, limits)
-	byTime := countParts(in.Values, s.blocks(in.Moments, w, Blocks), Blocks, limits)
-	byShort := countParts(in.Values, s.blocks(in.Moments, w, effectiveBlocks), effectiveBlocks, limits)
+	byLong := countParts(in.Values, s.blocks(in.Moments, w, longBlocks), longBlocks, limits)
+	byShort := countParts(in.Values, s.blocks(in.Moments, w, shortBlocks), shortBlocks, limits)
 	out.Mean.Effective = float64(n)
 	if w.Long(0.5) {
-		out.Mean.Interval = byConversation.mean(out.Mean.Value).Wider(byTime.blockMean(out.Mean.Value))
+		out.Mean.Interval = byConversation.mean(out.Mean.Value).Wider(byLong.blockMean(out.Mean.Value)).Wider(byShort.blockMean(out.Mean.Value))
 	}
 	for i, q := range qs {
 		e := &out.Quantiles[i]
@@ -140,7 +142,7 @@ func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summa
 		e.Carried = Carries(q, e.Effective)
 		e.Lower, e.Upper = LowerBound(sorted, q, e.Effective, Confidence), UpperBound(sorted, q, e.Effective, Confidence)
 		if w.Long(q) && e.Carried {
-			eff := min(byConversation.effective(i, true), byConversation.effective(len(qs)+i, true), byTime.effective(i, true))
+			eff := min(byConversation.effective(i, true), byConversation.effective(len(qs)+i, true), byLong.effective(i, true), byShort.effective(i, true))
 			e.Low, e.High = quantileInterval(sorted, q, eff)
 		}
 	}
@@ -376,30 +378,32 @@ func ofBlocks(mean float64, deviations []float64) Interval {
 // out, and the interval of the long-run rate from blocks of time.
 func Rate(amounts []float64, moments []int64, w Window) Estimate {
 	var blocks [Blocks]float64
-	var total float64
 	for i, m := range moments {
 		if m >= w.From && m < w.To {
-			blocks[w.block(m, Blocks)] += amounts[i]
-			total += amounts[i]
+			blocks[w.BlockOf(m)] += amounts[i]
 		}
 	}
-	return w.RateOf(blocks, total)
+	return w.RateOf(blocks)
 }
 
 // RateOf is [Rate] for amounts that were summed by block already ([Window.BlockOf]).
-func (w Window) RateOf(blocks [Blocks]float64, total float64) Estimate {
+func (w Window) RateOf(blocks [Blocks]float64) Estimate {
 	e := Estimate{Value: math.NaN(), Interval: Unknown, Effective: math.NaN(), Lower: math.NaN(), Upper: math.NaN(), Carried: true}
 	s := w.Seconds()
 	if !(s > 0) {
 		return e
 	}
-	e.Value = total / s
+	mean, _ := MeanStd(blocks[:])
+	e.Value = mean * Blocks / s
 	if w.Long(0.5) {
-		d := make([]float64, Blocks)
-		for i, b := range blocks {
-			d[i] = b*Blocks/s - e.Value
+		of := func(count int) Interval {
+			d := BlockMeans(blocks[:], count)
+			for i := range d {
+				d[i] = d[i]*Blocks/s - e.Value
+			}
+			return ofBlocks(e.Value, d)
 		}
-		e.Interval = ofBlocks(e.Value, d)
+		e.Interval = of(longBlocks).Wider(of(shortBlocks))
 	}
 	return e
 }

@@ -1,21 +1,25 @@
 package stat
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
-// Relaxation gives the relaxation time of a series of means of equal bins of time (dt seconds each): the
-// time tau with Var(mean over T) = Var(series) tau/T, twice the integrated autocorrelation time. It is
-// looked at on two scales, and the larger counts: the autocorrelation of the series, summed while sums of
-// neighbouring pairs are above 0 and falling (Geyer's initial monotone sequence, Statistical Science 7,
-// 1992), and the variance of the means of twenty long blocks, which sees what is slower than that. NaN for
-// fewer than 40 bins; dt for a series that does not vary.
+// Relaxation gives the relaxation time of a series of means of equal bins of time (dt seconds each): its
+// integrated autocorrelation time, the tau with Var(mean over T) = Var(series) 2 tau/T. It is looked at on
+// two scales, and the larger counts: the autocorrelation of the series, summed while sums of neighbouring
+// pairs are above 0 and falling (Geyer's initial monotone sequence, Statistical Science 7, 1992), and the
+// variance of the means of twenty long blocks, which sees what is slower than that. NaN for fewer than 40
+// bins; dt/2 for a series that does not vary.
 func Relaxation(series []float64, dt float64) float64 {
 	n := len(series)
-	if n < 2*effectiveBlocks {
+	if n < 2*shortBlocks {
 		return math.NaN()
 	}
 	mean, std := MeanStd(series)
 	if !(std > 0) {
-		return dt
+		return dt / 2
 	}
 	covariance := func(lag int) float64 {
 		var sum float64
@@ -35,46 +39,108 @@ func Relaxation(series []float64, dt float64) float64 {
 		before = pair
 	}
 	fine := max(1, sum/zero) * dt
-	// Means of blocks of whole bins.
-	size := n / effectiveBlocks
-	means := make([]float64, effectiveBlocks)
-	for b := range means {
-		means[b], _ = MeanStd(series[b*size : (b+1)*size])
-	}
-	_, spread := MeanStd(means)
-	coarse := spread * spread / zero * float64(size) * dt
-	return max(fine, coarse)
+	_, spread := MeanStd(BlockMeans(series, shortBlocks))
+	coarse := spread * spread / zero * float64(n/shortBlocks) * dt
+	return max(fine, coarse) / 2
 }
 
-// Suggested gives the relaxation time that a utilisation (0 to 1) suggests for a server that works off
-// rate requests a second: that of the number of requests in an M/M/1 queue, 2(1+u)/(mu(1-u)^2) with mu =
-// rate/u (Morse, Operations Research 3, 1955), and half as much again for service times that vary more.
-// longest bounds it: the requests of a closed loop cannot pile up for longer than their users take for a
-// turn; 0 is no bound. NaN if the utilisation or the rate is not known.
-func Suggested(utilisation, rate, longest float64) float64 {
-	u := utilisation
-	if !(u >= 0) || !(rate > 0) {
-		return math.NaN()
-	}
-	tau := math.Inf(1)
-	if u < 1 {
-		tau = 1.5 * 2 * (1 + u) / (1 - u) / (1 - u) * u / rate
-	}
-	if longest > 0 {
-		tau = min(tau, longest)
-	}
-	return tau
+// Load is what a run says of how much of the server was in use.
+type Load struct {
+	// Sent and First are when each turn was sent and its first token came, in nanoseconds; First is below
+	// Sent where none came.
+	Sent, First []int64
+	// Waiting is the share of time in which requests waited in the server's queue, from its telemetry; NaN
+	// if it does not say.
+	Waiting float64
+	// Longest bounds how long the server can remember, in seconds: in a closed loop, the conversations at
+	// once divided by the turns a second, for no more than these can pile up. 0: no bound.
+	Longest float64
 }
 
-// Tau joins the relaxation time that a run shows with the one that its utilisation suggests: the larger
-// of both, or twice the run's own where nothing is known of the utilisation, for runs that happen to miss
-// the slow moments look calm.
-func Tau(own, suggested float64) float64 {
-	switch {
-	case math.IsNaN(suggested):
-		return 2 * own
-	case math.IsNaN(own):
+// relaxBins is into how many bins a window is cut for its relaxation time.
+const relaxBins = 8192
+
+// tau gives the relaxation time of a window in seconds: the larger of what the number of turns that await
+// their first token shows ([Relaxation]) and of what the utilisation suggests, for runs that happen to miss
+// the slow moments look calm. NaN for fewer than 40 turns.
+//
+// The utilisation u is the square root of the share of time in which requests waited (in a queue with one
+// server, two or more are there with the probability u^2) by the telemetry, else the share in which some turn
+// awaited its first token; both are right for a server that works off prompts one by one, and too high
+// for one that takes many at once. So above one half, the second is bounded: a number of turns that varies no
+// more than that of independent ones (Poisson: variance = mean) is no queue, and at an index of dispersion
+// of d (1/(1-u) in an M/M/1 queue) the relaxation time is at most four times that of such a queue.
+//
+// What u suggests is the integrated autocorrelation time of the number in an M/M/1 queue, (1+u)/(mu(1-u)^2)
+// with mu = turns a second/u (Morse, Operations Research 3, 1955), doubled for times that vary more and for
+// what a run shows less of by chance.
+func (w Window) tau(l Load) float64 {
+	var from, to []int64
+	var turns float64
+	for i, s := range l.Sent {
+		if s < w.From || s >= w.To {
+			continue
+		}
+		turns++
+		end := l.First[i]
+		if end < s || end > w.To {
+			end = w.To
+		}
+		from, to = append(from, s), append(to, end)
+	}
+	if turns < 2*shortBlocks || w.To <= w.From {
 		return math.NaN()
 	}
-	return max(own, suggested)
+	bins := int(min(relaxBins, 4*turns))
+	series := make([]float64, bins)
+	dt := w.Seconds() / float64(bins)
+	var busy, busyTo int64
+	order := make([]int, len(from))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(from[a], from[b]) })
+	for _, i := range order {
+		busy += max(0, to[i]-max(from[i], busyTo))
+		busyTo = max(busyTo, to[i])
+		addSpan(series, float64(from[i]-w.From)/1e9/dt, float64(to[i]-w.From)/1e9/dt)
+	}
+	own := Relaxation(series, dt)
+	suggest := func(u float64) float64 {
+		tau := math.Inf(1)
+		if u < 1 {
+			tau = 2 * (1 + u) / (1 - u) / (1 - u) * u * w.Seconds() / turns
+		}
+		if l.Longest > 0 {
+			tau = min(tau, l.Longest/2)
+		}
+		return tau
+	}
+	inUse := float64(busy) / float64(w.To-w.From)
+	own = max(own, suggest(min(inUse, 0.5)))
+	if !math.IsNaN(l.Waiting) {
+		return max(own, suggest(math.Sqrt(l.Waiting)))
+	}
+	mean, std := MeanStd(series)
+	return max(own, min(suggest(inUse), 4*suggest(max(0, 1-mean/(std*std)))))
+}
+
+// addSpan adds a span of time to a series of how many spans hold on average in each bin.
+func addSpan(series []float64, from, to float64) {
+	first, last := max(int(from), 0), min(int(to), len(series)-1)
+	if first >= last {
+		series[min(first, len(series)-1)] += max(to-from, 0)
+		return
+	}
+	series[first] += float64(first+1) - from
+	for b := first + 1; b < last; b++ {
+		series[b]++
+	}
+	series[last] += to - float64(last)
+}
+
+// WithTau gives the window with the relaxation time that a load shows.
+func (w Window) WithTau(l Load) Window {
+	w.Tau = w.tau(l)
+	return w
 }

@@ -255,7 +255,7 @@ func TestShift(t *testing.T) {
 	}
 }
 
-// An autoregressive series has a known relaxation time: (1+r)/(1-r) bins.
+// An autoregressive series has a known relaxation time: (1+r)/(1-r)/2 bins.
 func TestRelaxation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for _, r := range []float64{0, 0.5, 0.9} {
@@ -265,19 +265,13 @@ func TestRelaxation(t *testing.T) {
 			x = r*x + rng.NormFloat64()
 			v[i] = x
 		}
-		want := 0.5 * (1 + r) / (1 - r)
+		want := 0.25 * (1 + r) / (1 - r)
 		if got := Relaxation(v, 0.5); got < 0.8*want || got > 2*want {
 			t.Errorf("autocorrelation %v: tau %v, want about %v", r, got, want)
 		}
 	}
-	if !math.IsNaN(Relaxation(make([]float64, 10), 1)) || Relaxation(make([]float64, 100), 1) != 1 {
+	if !math.IsNaN(Relaxation(make([]float64, 10), 1)) || Relaxation(make([]float64, 100), 1) != 0.5 {
 		t.Error("a short or constant series")
-	}
-	if tau := Tau(1, math.NaN()); tau != 2 {
-		t.Errorf("nothing known of the utilisation: %v", tau)
-	}
-	if tau := Tau(1, Suggested(0.8, 8, 0)); !near(tau, 1.5*2*1.8/0.04*0.1, 1e-9) {
-		t.Errorf("utilisation 0.8: %v", tau)
 	}
 }
 
@@ -324,6 +318,22 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("nothing: %+v", got)
 	}
 	w := Window{0, 60e9, 0.1}
+	var sent, first []int64
+	for i := range 600 { // one every tenth of a second, each awaiting its token for half of it: u = 0.5
+		sent, first = append(sent, int64(i)*1e8), append(first, int64(i)*1e8+5e7)
+	}
+	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: math.NaN()}).Tau; !near(got, 0.6, 1e-6) {
+		t.Errorf("u = 0.5 at 10 turns a second suggests 2*(1.5/0.25)*0.5/10 = 0.6 s, not %v", got)
+	}
+	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: 0.64}).Tau; !near(got, 2*1.8/0.04*0.08, 1e-6) {
+		t.Errorf("telemetry with u = 0.8: %v", got)
+	}
+	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: 1, Longest: 5}).Tau; !near(got, 2.5, 1e-6) {
+		t.Errorf("a closed loop remembers %v s", got)
+	}
+	if got := w.WithTau(Load{Sent: sent[:30], First: first[:30], Waiting: 0}).Tau; !math.IsNaN(got) {
+		t.Errorf("thirty turns know their relaxation time: %v", got)
+	}
 	var amounts []float64
 	var moments []int64
 	for i := range 600 {
