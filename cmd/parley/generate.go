@@ -31,7 +31,7 @@ type generateCommand struct {
 	Describe  string   `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
 	JSON      bool     `group:"Source" name:"json" help:"Print the description, or the report of what was written, as JSON."`
 	Seed      uint64   `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
-	Tokenizer string   `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a tokenizer.json, *.tiktoken or tokenizer.model file."`
+	Tokenizer string   `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a file: tokenizer.json, tekken.json, tokenizer.model, *.tiktoken."`
 
 	Conversations   int           `group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
 	MinTurns        int           `group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`

@@ -18,13 +18,17 @@ import (
 var encodings = append([]string{"o200k_base", "cl100k_base", "r50k_base"}, referenceFiles()...)
 
 func referenceFiles() []string {
-	modules := os.Getenv("PARLEY_TOKENIZER_REFERENCE")
-	if modules == "" {
+	dir := os.Getenv("PARLEY_TOKENIZER_REFERENCE")
+	if dir == "" {
 		return nil
 	}
-	files, err := filepath.Glob(filepath.Join(modules, "@lenml", "*", "models", "tokenizer.json"))
-	if err != nil || len(files) == 0 {
-		panic("PARLEY_TOKENIZER_REFERENCE names no folder of tokenizer files: " + modules)
+	var files []string
+	for _, pattern := range []string{"node_modules/@lenml/*/models/tokenizer.json", "data/*.model*", "data/tekken*.json", "data/unigram.json", "data/wordpiece.json"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			panic("PARLEY_TOKENIZER_REFERENCE names no folder of tokenizer files: " + dir)
+		}
+		files = append(files, found...)
 	}
 	return files
 }

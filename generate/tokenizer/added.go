@@ -4,30 +4,31 @@ import (
 	"sort"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
-// addedTokens are strings that become one token wherever they stand, before any splitting.
+// addedTokens are strings that become one token wherever they stand, before any splitting. A nil one has
+// none.
 type addedTokens struct {
 	first   [256]bool
 	byFirst map[byte][]addedToken // longest first
-	texts   map[int]string
 }
 
 type addedToken struct {
 	text           string
 	id             int
 	lstrip, rstrip bool // the token takes the white space before or after it along
+	word           bool // not inside of a word
 }
 
 func newAddedTokens(list []addedToken) *addedTokens {
 	if len(list) == 0 {
 		return nil
 	}
-	a := &addedTokens{byFirst: map[byte][]addedToken{}, texts: map[int]string{}}
+	a := &addedTokens{byFirst: map[byte][]addedToken{}}
 	for _, t := range list {
 		a.first[t.text[0]] = true
 		a.byFirst[t.text[0]] = append(a.byFirst[t.text[0]], t)
-		a.texts[t.id] = t.text
 	}
 	for _, l := range a.byFirst {
 		sort.SliceStable(l, func(i, j int) bool { return len(l[i].text) > len(l[j].text) })
@@ -35,17 +36,15 @@ func newAddedTokens(list []addedToken) *addedTokens {
 	return a
 }
 
-func (a *addedTokens) content(id int) (string, bool) {
-	if a == nil {
-		return "", false
-	}
-	s, ok := a.texts[id]
-	return s, ok
-}
-
 // walk appends the added tokens of the text, the leftmost and longest first, and calls rest for the text
-// between them.
-func (a *addedTokens) walk(dst []int, text string, rest func([]int, string) []int) []int {
+// between them. first says that the text is the beginning of what is encoded.
+func (a *addedTokens) walk(dst []int, text string, first bool, rest func([]int, string, bool) []int) []int {
+	if a == nil {
+		if text == "" {
+			return dst
+		}
+		return rest(dst, text, first)
+	}
 	from := 0
 	for pos := 0; pos < len(text); {
 		t := a.at(text[pos:])
@@ -55,6 +54,9 @@ func (a *addedTokens) walk(dst []int, text string, rest func([]int, string) []in
 		}
 		start, end := pos, pos+len(t.text)
 		pos = end
+		if t.word && insideWord(text, start, end) {
+			continue
+		}
 		if t.lstrip {
 			start = max(from, len(strings.TrimRightFunc(text[:start], unicode.IsSpace)))
 		}
@@ -62,18 +64,25 @@ func (a *addedTokens) walk(dst []int, text string, rest func([]int, string) []in
 			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
 		}
 		if from < start {
-			dst = rest(dst, text[from:start])
+			dst = rest(dst, text[from:start], first && from == 0)
 		}
 		dst = append(dst, t.id)
 		from = end
 		pos = max(pos, end)
 	}
 	if from < len(text) {
-		dst = rest(dst, text[from:])
+		dst = rest(dst, text[from:], first && from == 0)
 	}
 	return dst
 }
 
+func insideWord(text string, start, end int) bool {
+	before, _ := utf8.DecodeLastRuneInString(text[:start])
+	after, _ := utf8.DecodeRuneInString(text[end:])
+	return start > 0 && wordChars.contains(before) || end < len(text) && wordChars.contains(after)
+}
+
+// at gives the longest token that the text begins with, or nil.
 func (a *addedTokens) at(s string) *addedToken {
 	if !a.first[s[0]] {
 		return nil

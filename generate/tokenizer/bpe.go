@@ -1,24 +1,33 @@
 package tokenizer
 
 import (
+	"fmt"
 	"hash/maphash"
 	"math"
 	"math/bits"
+	"slices"
+	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 )
 
-// bpe merges the bytes of a piece into tokens.
+// bpe merges the symbols of a piece into tokens, lowest rank first and the leftmost of equal ones. The
+// symbols are bytes, or characters where byBytes is not set (SentencePiece).
 //
 // Two ways of saying what merges are in use, and both become one table of pairs here. A rank file lets
-// any two neighbours merge whose joined bytes are a token, the lowest rank first. A tokenizer.json lists
+// any two neighbours merge whose joined text is a token, the lowest rank first. A tokenizer.json lists
 // the pairs, the first one first. The table maps a pair of token identifiers to its rank and to the
 // token that it makes.
 type bpe struct {
-	size  int
 	vocab map[string]int32
-	text  []string // by identifier; "" where there is no token
-	byID  [256]int32
 	pairs pairTable
+
+	byBytes bool
+	byID    [256]int32     // the token of each byte; -1 for none
+	chars   map[rune]int32 // the token of each character that is one
+	ascii   [utf8.RuneSelf]int32
+	unknown int32 // for a character that is neither a token nor has tokens for its bytes; -1: it is left out
+	fuse    bool  // one such token for a whole run of them
 
 	// wholePieces says that a piece which is a token is that token without merging (tiktoken, and
 	// "ignore_merges" of a tokenizer.json). Otherwise a token that its merges do not lead to is never
@@ -43,47 +52,53 @@ const (
 	scanMaxPiece  = 48 // symbols; up to here scanning for the lowest rank beats a heap
 )
 
-func newBPE(vocab map[string]int32, text []string, wholePieces bool) *bpe {
+func newBPE(vocab map[string]int32, byBytes, wholePieces bool) *bpe {
 	b := &bpe{
-		size: len(vocab), vocab: vocab, text: text, wholePieces: wholePieces,
+		vocab: vocab, byBytes: byBytes, wholePieces: wholePieces, unknown: -1,
 		seed: maphash.MakeSeed(), cache: make([]atomic.Pointer[cached], cacheSlots),
 	}
 	if !wholePieces {
-		b.reach = make([]atomic.Uint32, len(text))
+		most := int32(0)
+		for _, id := range vocab {
+			most = max(most, id)
+		}
+		b.reach = make([]atomic.Uint32, most+1)
 	}
-	var one [1]byte
+	token := func(s string) int32 {
+		if id, ok := vocab[s]; ok {
+			return id
+		}
+		return -1
+	}
+	if byBytes {
+		for i := range b.byID {
+			b.byID[i] = token(string([]byte{byte(i)}))
+		}
+		return b
+	}
 	for i := range b.byID {
-		one[0] = byte(i)
-		b.byID[i] = -1
-		if id, ok := vocab[string(one[:])]; ok {
-			b.byID[i] = id
+		b.byID[i] = token(byteToken(byte(i)))
+	}
+	for i := range b.ascii {
+		b.ascii[i] = token(string(rune(i)))
+	}
+	b.chars = make(map[rune]int32)
+	for s, id := range vocab {
+		if r, size := utf8.DecodeRuneInString(s); size == len(s) && size > 1 {
+			b.chars[r] = id
 		}
 	}
 	return b
 }
 
-// missingByte gives a byte value that is not a token by itself, or -1.
-func (b *bpe) missingByte() int {
-	for i, id := range b.byID {
-		if id < 0 {
-			return i
-		}
-	}
-	return -1
-}
+// byteToken is how vocabularies with byte fallback write the token of a byte.
+func byteToken(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
 
-func (b *bpe) bytes(id int) (string, bool) {
-	if id < 0 || id >= len(b.text) || b.text[id] == "" {
-		return "", false
-	}
-	return b.text[id], true
-}
+// missingByte gives a byte value that is not a token by itself, or -1.
+func (b *bpe) missingByte() int { return slices.Index(b.byID[:], -1) }
 
 // appendPiece appends the tokens of one piece.
 func (b *bpe) appendPiece(dst []int, piece string) []int {
-	if piece == "" {
-		return dst
-	}
 	if id, ok := b.vocab[piece]; ok {
 		if b.wholePieces || b.reachable(id, piece) {
 			return append(dst, int(id))
@@ -101,7 +116,7 @@ func (b *bpe) appendPiece(dst []int, piece string) []int {
 	}
 	from := len(dst)
 	dst = b.merge(dst, piece)
-	c := &cached{piece: string([]byte(piece)), tokens: make([]int32, len(dst)-from)}
+	c := &cached{piece: strings.Clone(piece), tokens: make([]int32, len(dst)-from)}
 	for i, id := range dst[from:] {
 		c.tokens[i] = int32(id)
 	}
@@ -126,31 +141,72 @@ func (b *bpe) reachable(id int32, piece string) bool {
 	return false
 }
 
+// merge appends the tokens of a piece without looking whether it is known.
 func (b *bpe) merge(dst []int, piece string) []int {
-	if len(piece) <= scanMaxPiece {
-		return b.mergeByScan(dst, piece)
+	var buf [scanMaxPiece]int32
+	ids := b.start(buf[:0], piece)
+	if len(ids) <= scanMaxPiece {
+		ids = b.mergeByScan(ids)
+	} else {
+		ids = b.mergeByHeap(ids)
 	}
-	return b.mergeByHeap(dst, piece)
+	for _, id := range ids {
+		dst = append(dst, int(id))
+	}
+	return dst
+}
+
+// start appends the symbols of a piece.
+func (b *bpe) start(ids []int32, piece string) []int32 {
+	if b.byBytes {
+		for i := range len(piece) {
+			ids = append(ids, b.byID[piece[i]])
+		}
+		return ids
+	}
+	inUnknown := false
+	for i, r := range piece {
+		id := int32(-1)
+		if r < utf8.RuneSelf {
+			id = b.ascii[r]
+		} else if known, ok := b.chars[r]; ok {
+			id = known
+		}
+		if id >= 0 {
+			ids, inUnknown = append(ids, id), false
+			continue
+		}
+		bytes := piece[i : i+utf8.RuneLen(r)]
+		from := len(ids)
+		for k := range len(bytes) {
+			if id = b.byID[bytes[k]]; id < 0 {
+				ids = ids[:from]
+				break
+			}
+			ids = append(ids, id)
+		}
+		if id < 0 && b.unknown >= 0 && !(inUnknown && b.fuse) {
+			ids = append(ids, b.unknown)
+		}
+		inUnknown = id < 0
+	}
+	return ids
 }
 
 // noMerge is the rank of a pair that does not merge.
 const noMerge = math.MaxUint64
 
-// mergeByScan finds the lowest rank by looking at all pairs each time.
-func (b *bpe) mergeByScan(dst []int, piece string) []int {
-	var ids [scanMaxPiece]int32
+// mergeByScan finds the lowest rank by looking at all pairs each time. It works in place.
+func (b *bpe) mergeByScan(ids []int32) []int32 {
 	var ranks [scanMaxPiece]uint64 // of the pair (i, i+1): the rank above, the new token below
-	n := len(piece)
-	for i := range n {
-		ids[i] = b.byID[piece[i]]
-	}
+	n := len(ids)
 	for i := range n - 1 {
 		ranks[i] = b.pairs.get(ids[i], ids[i+1])
 	}
 	for n > 1 {
 		low, at := uint64(noMerge), -1
 		for i := range n - 1 {
-			if ranks[i] < low {
+			if ranks[i]>>32 < low>>32 {
 				low, at = ranks[i], i
 			}
 		}
@@ -168,23 +224,19 @@ func (b *bpe) mergeByScan(dst []int, piece string) []int {
 			ranks[at] = b.pairs.get(ids[at], ids[at+1])
 		}
 	}
-	for _, id := range ids[:n] {
-		dst = append(dst, int(id))
-	}
-	return dst
+	return ids[:n]
 }
 
 // mergeByHeap does the same in n log n: the symbols are a linked list, the pairs wait in a heap by rank
 // and then by position, and an entry that no longer fits its place is dropped when it comes up.
-func (b *bpe) mergeByHeap(dst []int, piece string) []int {
-	n := len(piece)
-	ids := make([]int32, n)
+func (b *bpe) mergeByHeap(ids []int32) []int32 {
+	n := len(ids)
 	prev := make([]int32, n)
 	next := make([]int32, n)
 	ranks := make([]uint64, n) // of the pair that begins here; noMerge where none does
 	h := make(pairHeap, 0, n)
 	for i := range n {
-		ids[i], prev[i], next[i] = b.byID[piece[i]], int32(i-1), int32(i+1)
+		prev[i], next[i] = int32(i-1), int32(i+1)
 	}
 	next[n-1] = -1
 	for i := range n {
@@ -222,10 +274,11 @@ func (b *bpe) mergeByHeap(dst []int, piece string) []int {
 			renew(prev[i])
 		}
 	}
+	out := ids[:0]
 	for i := int32(0); i >= 0; i = next[i] {
-		dst = append(dst, int(ids[i]))
+		out = append(out, ids[i])
 	}
-	return dst
+	return out
 }
 
 type waiting struct {
@@ -234,7 +287,7 @@ type waiting struct {
 }
 
 func (w waiting) before(o waiting) bool {
-	return w.rank < o.rank || w.rank == o.rank && w.at < o.at
+	return w.rank>>32 < o.rank>>32 || w.rank>>32 == o.rank>>32 && w.at < o.at
 }
 
 // pairHeap is a binary heap, written out because container/heap goes through interfaces.

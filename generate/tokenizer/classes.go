@@ -6,12 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// charset is a set of characters: ranges and Unicode tables, some of them turned round.
+// charset is a set of characters: ranges and Unicode tables, some of them turned round, and sets inside of
+// it.
 type charset struct {
 	negated bool
 	folded  bool // a character is in if any of its case variants is
 	ranges  []runeRange
 	tables  []tableRef
+	inner   []charset // classes inside of the class
+	and     []charset // what a character has to be in besides (&&)
 }
 
 type runeRange struct{ lo, hi rune }
@@ -30,6 +33,9 @@ func (c *charset) contains(r rune) bool {
 			in = c.direct(f)
 		}
 	}
+	for i := range c.and {
+		in = in && c.and[i].contains(r)
+	}
 	return in != c.negated
 }
 
@@ -41,6 +47,11 @@ func (c *charset) direct(r rune) bool {
 	}
 	for _, t := range c.tables {
 		if unicode.Is(t.table, r) != t.negated {
+			return true
+		}
+	}
+	for i := range c.inner {
+		if c.inner[i].contains(r) {
 			return true
 		}
 	}

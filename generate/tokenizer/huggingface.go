@@ -7,7 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +19,7 @@ type hfFile struct {
 	Normalizer   *hfStage        `json:"normalizer"`
 	PreTokenizer *hfStage        `json:"pre_tokenizer"`
 	Model        *hfModel        `json:"model"`
+	Config       json.RawMessage `json:"config"` // of a tekken.json
 }
 
 type hfAdded struct {
@@ -29,44 +31,36 @@ type hfAdded struct {
 	Normalized bool   `json:"normalized"`
 }
 
-// hfStage is a normaliser or a pre-tokenizer.
-type hfStage struct {
-	Type          string    `json:"type"`
-	Normalizers   []hfStage `json:"normalizers"`
-	PreTokenizers []hfStage `json:"pretokenizers"`
-
-	// Split
-	Pattern *struct {
-		Regex  *string `json:"Regex"`
-		String *string `json:"String"`
-	} `json:"pattern"`
-	Behavior string `json:"behavior"`
-	Invert   bool   `json:"invert"`
-
-	// ByteLevel
-	AddPrefixSpace *bool `json:"add_prefix_space"`
-	UseRegex       *bool `json:"use_regex"`
-
-	// Digits
-	IndividualDigits bool `json:"individual_digits"`
-}
-
 type hfModel struct {
-	Type                    string           `json:"type"`
-	Dropout                 *float64         `json:"dropout"`
-	ContinuingSubwordPrefix *string          `json:"continuing_subword_prefix"`
-	EndOfWordSuffix         *string          `json:"end_of_word_suffix"`
-	ByteFallback            bool             `json:"byte_fallback"`
-	IgnoreMerges            bool             `json:"ignore_merges"`
-	Vocab                   map[string]int32 `json:"vocab"`
-	Merges                  json.RawMessage  `json:"merges"`
+	Type                    string          `json:"type"`
+	Dropout                 *float64        `json:"dropout"`
+	ContinuingSubwordPrefix *string         `json:"continuing_subword_prefix"`
+	EndOfWordSuffix         *string         `json:"end_of_word_suffix"`
+	ByteFallback            bool            `json:"byte_fallback"`
+	IgnoreMerges            bool            `json:"ignore_merges"`
+	FuseUnk                 bool            `json:"fuse_unk"`
+	UnkToken                *string         `json:"unk_token"`
+	UnkID                   *int32          `json:"unk_id"`
+	MaxInputCharsPerWord    *int            `json:"max_input_chars_per_word"`
+	Vocab                   json.RawMessage `json:"vocab"`
+	Merges                  json.RawMessage `json:"merges"`
+
+	vocab  map[string]int32
+	scores []float64 // Unigram
 }
 
 // maxID bounds identifiers, so that a damaged file cannot ask for a huge table.
 const maxID = 1 << 24
 
 func fromHuggingFace(name string, data []byte) (*Tokenizer, error) {
-	t, err := readHuggingFace(data)
+	var f hfFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("tokenizer %s: not a tokenizer.json: %w", name, err)
+	}
+	if f.Model == nil && f.Config != nil {
+		return fromTekken(name, data)
+	}
+	t, err := f.tokenizer()
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
 	}
@@ -74,70 +68,142 @@ func fromHuggingFace(name string, data []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-func readHuggingFace(data []byte) (*Tokenizer, error) {
-	// The vocabulary of other model types is not a map, so the type is looked at before the rest.
-	var kind struct {
-		Model *struct {
-			Type  string          `json:"type"`
-			Vocab json.RawMessage `json:"vocab"`
-		} `json:"model"`
-	}
-	if err := json.Unmarshal(data, &kind); err != nil {
-		return nil, fmt.Errorf("not a tokenizer.json: %w", err)
-	}
-	switch {
-	case kind.Model == nil:
+func (f *hfFile) tokenizer() (*Tokenizer, error) {
+	if f.Model == nil {
 		return nil, errors.New(`not a tokenizer.json: there is no "model"`)
-	case kind.Model.Type != "" && kind.Model.Type != "BPE":
-		return nil, fmt.Errorf("a model of type %s cannot be done exactly, only byte-level BPE can", kind.Model.Type)
-	}
-	var f hfFile
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("not a tokenizer.json of byte-level BPE: %w", err)
-	}
-	if err := f.Model.check(); err != nil {
-		return nil, err
 	}
 	t := &Tokenizer{}
 	var err error
-	if t.nfc, err = f.Normalizer.nfc(); err != nil {
+	if t.normalize, err = f.Normalizer.normalizers(); err != nil {
 		return nil, err
 	}
-	if t.split, err = f.PreTokenizer.splitter(); err != nil {
-		return nil, err
-	}
-	if err = t.addTokens(f.AddedTokens); err != nil {
-		return nil, err
-	}
-	merges, err := f.Model.merges()
+	stages, bytes, err := f.PreTokenizer.splitters()
 	if err != nil {
 		return nil, err
 	}
-	if t.bpe, err = f.Model.build(merges); err != nil {
+	if err = f.Model.readVocab(); err != nil {
 		return nil, err
+	}
+	var merges [][2]string
+	switch kind := f.Model.kind(); kind {
+	case "BPE":
+		if merges, err = f.Model.merges(); err == nil {
+			t.model, err = f.Model.bpe(merges, bytes)
+		}
+		if !bytes && err == nil && f.Model.vocab[spaceMark] > 0 {
+			stages = append(stages, newWordStarts(f.Model.vocab))
+		}
+	case "Unigram":
+		t.model, err = f.Model.unigram()
+	case "WordPiece":
+		t.model, err = f.Model.wordPiece()
+	default:
+		err = fmt.Errorf("a model of type %s is not implemented, only BPE, Unigram and WordPiece are", kind)
+	}
+	if err == nil {
+		err = t.addTokens(f.AddedTokens)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.split = stages
+	if len(stages) == 1 {
+		t.split = stages[0]
 	}
 	if s := string(f.Truncation); s != "" && s != "null" {
 		t.notes = append(t.notes, "the file asks for truncation; counts are of the whole text")
 	}
-	sum := hashHuggingFace(&f, t.bpe.text, merges)
+	sum := hashHuggingFace(f, merges)
 	t.hash = func() string { return sum }
 	return t, nil
 }
 
-// check refuses what changes the tokens in ways that are not implemented.
-func (m *hfModel) check() error {
-	notEmpty := func(s *string) bool { return s != nil && *s != "" }
+// kind is the type of the model. Old files leave it out where it can be told from the rest.
+func (m *hfModel) kind() string {
 	switch {
-	case m.ByteFallback:
-		return errors.New("a SentencePiece model with byte fallback (Llama 2, Gemma, Mistral 7B) cannot be done exactly, only byte-level BPE can")
-	case m.Dropout != nil && *m.Dropout != 0:
-		return errors.New("a model with dropout gives other tokens each time")
-	case notEmpty(m.ContinuingSubwordPrefix), notEmpty(m.EndOfWordSuffix):
-		return errors.New("a model with a subword prefix or an end-of-word suffix is not byte-level BPE")
-	case len(m.Vocab) == 0:
+	case m.Type != "":
+		return m.Type
+	case m.UnkID != nil:
+		return "Unigram"
+	case m.MaxInputCharsPerWord != nil:
+		return "WordPiece"
+	}
+	return "BPE"
+}
+
+// readVocab reads the vocabulary, which is a map from a token to its identifier, or (Unigram) a list of
+// tokens with their scores.
+func (m *hfModel) readVocab() error {
+	if m.kind() == "Unigram" {
+		var list []hfScored
+		if err := json.Unmarshal(m.Vocab, &list); err != nil {
+			return fmt.Errorf("the vocabulary is not a list of tokens and scores: %w", err)
+		}
+		m.vocab = make(map[string]int32, len(list))
+		for i, t := range list {
+			m.vocab[t.text] = int32(i)
+			m.scores = append(m.scores, t.score)
+		}
+	} else if err := json.Unmarshal(m.Vocab, &m.vocab); err != nil {
+		return fmt.Errorf("the vocabulary is not a map from tokens to identifiers: %w", err)
+	}
+	if len(m.vocab) == 0 {
 		return errors.New("the vocabulary is empty")
 	}
+	seen := make(map[int32]string, len(m.vocab))
+	for token, id := range m.vocab {
+		if id < 0 || id >= maxID {
+			return fmt.Errorf("token %q has the identifier %d", token, id)
+		}
+		if other, ok := seen[id]; ok {
+			return fmt.Errorf("tokens %q and %q have the same identifier %d", min(token, other), max(token, other), id)
+		}
+		seen[id] = token
+	}
 	return nil
+}
+
+// hfScored is a token of a Unigram vocabulary: a list of its text and its score.
+type hfScored struct {
+	text  string
+	score float64
+}
+
+func (s *hfScored) UnmarshalJSON(data []byte) error {
+	var number json.Number
+	if err := json.Unmarshal(data, &[]any{&s.text, &number}); err != nil {
+		return err
+	}
+	var err error
+	s.score, err = serdeFloat(number.String())
+	return err
+}
+
+// serdeFloat reads a number as the reference does (serde_json without float_roundtrip): all digits as one
+// whole number, which is then divided by a power of ten. The last bit may differ from the nearest number, and
+// it decides between ways of equal score.
+func serdeFloat(s string) (float64, error) {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(s), "e")
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	digits, err := strconv.ParseUint(whole+fraction, 10, 64)
+	tens := 0
+	if err == nil && exponent != "" {
+		tens, err = strconv.Atoi(exponent)
+	}
+	tens -= len(fraction)
+	if err != nil || tens < -22 || tens > 22 {
+		return strconv.ParseFloat(s, 64)
+	}
+	f := float64(digits)
+	if tens < 0 {
+		f /= math.Pow10(-tens)
+	} else {
+		f *= math.Pow10(tens)
+	}
+	if s[0] == '-' {
+		f = -f
+	}
+	return f, nil
 }
 
 // merges gives the merges in order, as pairs of tokens. They come as strings with a space between, or as
@@ -168,39 +234,50 @@ func (m *hfModel) merges() ([][2]string, error) {
 	return pairs, nil
 }
 
-// build makes the table of merges. The pairs are taken just as they stand, with their place in the list
+// bpe makes the table of merges. The pairs are taken just as they stand, with their place in the list
 // as their rank. So it does not matter whether identifiers rise with the order of the merges, which they
 // do not where a file lists every way to a token (Llama 3, gpt-oss).
-func (m *hfModel) build(merges [][2]string) (*bpe, error) {
-	vocab := make(map[string]int32, len(m.Vocab))
-	text := make([]string, 0, len(m.Vocab))
-	for token, id := range m.Vocab {
-		if id < 0 || id >= maxID {
-			return nil, fmt.Errorf("token %q has the identifier %d", token, id)
-		}
-		if int(id) >= len(text) {
-			text = append(text, make([]string, int(id)+1-len(text))...)
-		}
-		if text[id] != "" {
-			return nil, fmt.Errorf("tokens %q and %q have the same identifier %d", token, text[id], id)
-		}
-		if b, ok := fromByteAlphabet(token); ok && b != "" {
-			vocab[b] = id
-			text[id] = b
-		} else {
-			text[id] = token // no merge leads here
+func (m *hfModel) bpe(merges [][2]string, byBytes bool) (*bpe, error) {
+	notEmpty := func(s *string) bool { return s != nil && *s != "" }
+	switch {
+	case m.Dropout != nil && *m.Dropout != 0:
+		return nil, errors.New("a model with dropout gives other tokens each time")
+	case notEmpty(m.ContinuingSubwordPrefix), notEmpty(m.EndOfWordSuffix):
+		return nil, errors.New("BPE with a subword prefix or an end-of-word suffix (CLIP, XLM) is not implemented")
+	}
+	vocab := m.vocab
+	if byBytes {
+		vocab = make(map[string]int32, len(m.vocab))
+		for token, id := range m.vocab {
+			if b, ok := fromByteAlphabet(token); ok && b != "" {
+				vocab[b] = id
+			}
 		}
 	}
-	b := newBPE(vocab, text, m.IgnoreMerges)
-	b.size = len(m.Vocab)
-	if missing := b.missingByte(); missing >= 0 {
+	b := newBPE(vocab, byBytes, m.IgnoreMerges)
+	switch missing := b.missingByte(); {
+	case missing < 0 && byBytes:
+	case byBytes:
 		return nil, fmt.Errorf("byte 0x%02x is not a token, so this is not byte-level BPE", missing)
+	case !m.ByteFallback:
+		for i := range b.byID {
+			b.byID[i] = -1
+		}
+	}
+	if m.UnkToken != nil && !byBytes {
+		id, ok := m.vocab[*m.UnkToken]
+		if !ok && !m.ByteFallback {
+			return nil, fmt.Errorf("the token of unknown characters, %q, is not in the vocabulary", *m.UnkToken)
+		}
+		if ok {
+			b.unknown, b.fuse = id, m.FuseUnk
+		}
 	}
 	b.pairs = newPairTable(len(merges))
 	for rank, p := range merges {
-		left, okL := m.Vocab[p[0]]
-		right, okR := m.Vocab[p[1]]
-		made, okM := m.Vocab[p[0]+p[1]]
+		left, okL := m.vocab[p[0]]
+		right, okR := m.vocab[p[1]]
+		made, okM := m.vocab[p[0]+p[1]]
 		if !okL || !okR || !okM {
 			return nil, fmt.Errorf("merge %d (%q, %q) needs a token that the vocabulary does not have", rank, p[0], p[1])
 		}
@@ -209,112 +286,43 @@ func (m *hfModel) build(merges [][2]string) (*bpe, error) {
 	return b, nil
 }
 
-// nfc says whether the text is normalised to NFC. Any other normaliser is refused.
-func (s *hfStage) nfc() (bool, error) {
-	switch {
-	case s == nil:
-		return false, nil
-	case s.Type == "NFC":
-		return true, nil
-	case s.Type == "Sequence":
-		any := false
-		for i := range s.Normalizers {
-			nfc, err := s.Normalizers[i].nfc()
-			if err != nil {
-				return false, err
-			}
-			any = any || nfc
-		}
-		return any, nil
+func (m *hfModel) unigram() (*unigram, error) {
+	if m.UnkID == nil || *m.UnkID < 0 || int(*m.UnkID) >= len(m.scores) {
+		return nil, errors.New("a Unigram model without an unknown token (unk_id) fails on some texts, and is not implemented")
 	}
-	return false, fmt.Errorf("the normaliser %s is not implemented, only NFC is", s.Type)
+	u := &unigram{tokens: newTrie(m.vocab), scores: m.scores, unknown: *m.UnkID, penalty: m.scores[0]}
+	for _, s := range m.scores {
+		u.penalty = min(u.penalty, s)
+	}
+	u.penalty -= unknownPenalty
+	if m.ByteFallback {
+		u.fallback = true
+		for i := range u.bytes {
+			id, ok := m.vocab[byteToken(byte(i))]
+			u.bytes[i], u.fallback = id, u.fallback && ok
+		}
+	}
+	return u, nil
 }
 
-// splitter builds the pre-tokenizer. Its last stage must be ByteLevel, which is what makes the model one
-// of bytes.
-func (s *hfStage) splitter() (splitter, error) {
-	if s == nil {
-		return nil, errors.New("there is no pre-tokenizer, so this is not byte-level BPE")
+func (m *hfModel) wordPiece() (*wordPiece, error) {
+	prefix, unknown, longest := "##", "[UNK]", 100
+	if m.ContinuingSubwordPrefix != nil {
+		prefix = *m.ContinuingSubwordPrefix
 	}
-	stages := []hfStage{*s}
-	if s.Type == "Sequence" {
-		stages = s.PreTokenizers
+	if m.UnkToken != nil {
+		unknown = *m.UnkToken
 	}
-	if len(stages) == 0 || stages[len(stages)-1].Type != "ByteLevel" {
-		return nil, errors.New("the last pre-tokenizer is not ByteLevel, so this is not byte-level BPE")
+	if m.MaxInputCharsPerWord != nil {
+		longest = *m.MaxInputCharsPerWord
 	}
-	var c chain
-	for i := range stages {
-		one, err := stages[i].stage(i == len(stages)-1)
-		if err != nil {
-			return nil, fmt.Errorf("pre-tokenizer %d: %w", i, err)
-		}
-		c = append(c, one...)
+	id, ok := m.vocab[unknown]
+	if !ok {
+		return nil, fmt.Errorf("the token of unknown words, %q, is not in the vocabulary", unknown)
 	}
-	if len(c) == 1 {
-		return c[0], nil
-	}
-	return c, nil
-}
-
-func (s *hfStage) stage(last bool) (chain, error) {
-	switch s.Type {
-	case "ByteLevel":
-		if !last {
-			return nil, errors.New("a ByteLevel that is not the last stage is not implemented")
-		}
-		var c chain
-		if s.AddPrefixSpace == nil || *s.AddPrefixSpace {
-			c = append(c, prefixSpace{})
-		}
-		if s.UseRegex == nil || *s.UseRegex {
-			m, err := newMatcher(patternGPT2)
-			if err != nil {
-				return nil, err
-			}
-			c = append(c, single{matcher: m})
-		}
-		return c, nil
-	case "Digits":
-		expr := `\p{N}+`
-		if s.IndividualDigits {
-			expr = `\p{N}`
-		}
-		m, err := newMatcher(expr)
-		if err != nil {
-			return nil, err
-		}
-		return chain{single{matcher: m}}, nil
-	case "Split":
-		return s.splitStage()
-	}
-	return nil, fmt.Errorf("%s is not implemented, only Split, Digits and ByteLevel are", s.Type)
-}
-
-func (s *hfStage) splitStage() (chain, error) {
-	var expr string
-	switch {
-	case s.Pattern != nil && s.Pattern.Regex != nil:
-		expr = *s.Pattern.Regex
-	case s.Pattern != nil && s.Pattern.String != nil:
-		expr = regexp.QuoteMeta(*s.Pattern.String)
-	}
-	if expr == "" {
-		return nil, errors.New("a Split without a pattern")
-	}
-	m, err := newMatcher(expr)
-	if err != nil {
-		return nil, err
-	}
-	one := single{matcher: m}
-	switch s.Behavior {
-	case "Isolated":
-	case "Removed":
-		one.dropMatches, one.dropGaps = !s.Invert, s.Invert
-	default:
-		return nil, fmt.Errorf("a Split of behaviour %q is not implemented, only Isolated and Removed are", s.Behavior)
-	}
-	return chain{one}, nil
+	w := &wordPiece{tokens: newTrie(m.vocab), unknown: id, longest: longest}
+	w.continued = w.tokens.node(prefix)
+	return w, nil
 }
 
 // addTokens sorts the added tokens into those that are looked for before the normaliser and after it.
@@ -324,36 +332,44 @@ func (t *Tokenizer) addTokens(list []hfAdded) error {
 		if a.Content == "" {
 			continue
 		}
-		if a.SingleWord {
-			return fmt.Errorf("the added token %q is of single words, which is not implemented", a.Content)
-		}
-		one := addedToken{text: a.Content, id: a.ID, lstrip: a.LStrip, rstrip: a.RStrip}
+		one := addedToken{text: a.Content, id: a.ID, lstrip: a.LStrip, rstrip: a.RStrip, word: a.SingleWord}
 		if !a.Normalized {
 			raw = append(raw, one)
 			continue
 		}
-		if t.nfc {
-			one.text = toNFC(one.text)
+		if one.text = t.normal(one.text); one.text != "" {
+			normalized = append(normalized, one)
 		}
-		normalized = append(normalized, one)
 	}
 	t.addedRaw, t.addedNormalized = newAddedTokens(raw), newAddedTokens(normalized)
 	return nil
 }
 
-func hashHuggingFace(f *hfFile, text []string, merges [][2]string) string {
+func hashHuggingFace(f *hfFile, merges [][2]string) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h) // deterministic: the values are structs and lists
-	for _, part := range []any{"tokenizer.json", f.Normalizer, f.PreTokenizer, f.AddedTokens, f.Model.IgnoreMerges} {
+	parts := []any{"tokenizer.json", f.Normalizer, f.PreTokenizer, f.AddedTokens, f.Model.IgnoreMerges}
+	if f.Model.kind() != "BPE" || f.Model.ByteFallback {
+		m := *f.Model
+		m.Vocab, m.Merges = nil, nil
+		parts = append(parts, m, m.scores)
+	}
+	for _, part := range parts {
 		if err := enc.Encode(part); err != nil {
 			fmt.Fprintf(h, "%v", err)
 		}
 	}
-	for id, s := range text {
-		if s != "" {
-			fmt.Fprintf(h, "%d %x\n", id, s)
+	text := make([]string, 0, len(f.Model.vocab))
+	for s, id := range f.Model.vocab {
+		if int(id) >= len(text) {
+			text = append(text, make([]string, int(id)+1-len(text))...)
 		}
+		if b, ok := fromByteAlphabet(s); ok {
+			s = b
+		}
+		text[id] = s
 	}
+	hashTokens(h, text)
 	for _, m := range merges {
 		fmt.Fprintf(h, "%s %s\n", m[0], m[1])
 	}

@@ -13,8 +13,9 @@ import (
 // maxFile bounds the size of a tokenizer file; the largest known ones are under 50 MB.
 const maxFile = 512 << 20
 
-// Load gives the tokenizer of that name, or reads it from a file: a tokenizer.json, or a rank file in
-// tiktoken's form. A directory stands for the tokenizer.json in it. After the path of a rank file, "#"
+// Load gives the tokenizer of that name, or reads it from a file: a tokenizer.json, a tekken.json, a
+// SentencePiece model, or a rank file in tiktoken's form. A directory stands for the first of tokenizer.json,
+// tekken.json and tokenizer.model in it. After the path of a rank file, "#"
 // and a name choose the splitting rules ("my.tiktoken#cl100k_base"). The empty name is [Default].
 func Load(nameOrFile string) (*Tokenizer, error) {
 	if nameOrFile == "" {
@@ -37,9 +38,15 @@ func Load(nameOrFile string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if info.IsDir() {
-		path = filepath.Join(path, "tokenizer.json")
-		if info, err = os.Stat(path); err != nil {
-			return nil, fmt.Errorf("tokenizer: the directory has no tokenizer.json: %w", err)
+		dir := path
+		for _, name := range []string{"tokenizer.json", "tekken.json", "tokenizer.model"} {
+			path = filepath.Join(dir, name)
+			if info, err = os.Stat(path); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer: the directory %s has no tokenizer.json, tekken.json or tokenizer.model", dir)
 		}
 	}
 	if info.Size() > maxFile {
@@ -60,13 +67,13 @@ func loadData(name, rulesName string, data []byte) (*Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer %s: the file is empty", name)
 	case head[0] == '{':
 		if rulesName != "" {
-			return nil, fmt.Errorf("tokenizer %s: a tokenizer.json says itself how to split; leave out #%s", name, rulesName)
+			return nil, fmt.Errorf("tokenizer %s: the file says itself how to split; leave out #%s", name, rulesName)
 		}
 		return fromHuggingFace(name, data)
 	case looksLikeRanks(data):
 		return loadRankFile(name, rulesName, data)
-	case bytes.Contains(data[:min(len(data), 4096)], []byte("<unk>")):
-		return nil, fmt.Errorf("tokenizer %s: a SentencePiece model cannot be done exactly; use a tokenizer.json of byte-level BPE or a model that has one", name)
+	case head[0] == '\n' || data[0] == '\n': // the tag of a model's first piece
+		return fromSentencePiece(name, data)
 	}
-	return nil, fmt.Errorf("tokenizer %s: neither a tokenizer.json nor a tiktoken rank file", name)
+	return nil, fmt.Errorf("tokenizer %s: neither a tokenizer.json, a tekken.json, a tiktoken rank file nor a SentencePiece model", name)
 }

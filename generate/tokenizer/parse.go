@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
@@ -200,7 +201,7 @@ func (p *parser) quantifier(n *node) error {
 // set gives the node of a set, reusing an equal one.
 func (p *parser) set(c charset) node {
 	for i := range p.sets {
-		if equalSets(&p.sets[i], &c) {
+		if reflect.DeepEqual(p.sets[i], c) {
 			return node{bit: 1 << i, min: 1, max: 1}
 		}
 	}
@@ -211,56 +212,58 @@ func (p *parser) set(c charset) node {
 	return node{bit: 1 << (len(p.sets) - 1), min: 1, max: 1}
 }
 
-func equalSets(a, b *charset) bool {
-	if a.negated != b.negated || a.folded != b.folded || len(a.ranges) != len(b.ranges) || len(a.tables) != len(b.tables) {
-		return false
-	}
-	for i := range a.ranges {
-		if a.ranges[i] != b.ranges[i] {
-			return false
-		}
-	}
-	for i := range a.tables {
-		if a.tables[i] != b.tables[i] {
-			return false
-		}
-	}
-	return true
+// class reads what follows an opening bracket, as a node.
+func (p *parser) class(fold bool) (node, error) {
+	c, err := p.charset(fold)
+	return p.set(c), err
 }
 
-// class reads what follows an opening bracket.
-func (p *parser) class(fold bool) (node, error) {
+// charset reads what follows an opening bracket: characters, ranges, tables and classes, and after && what
+// a character has to be in besides.
+func (p *parser) charset(fold bool) (charset, error) {
 	c := charset{folded: fold, negated: p.skip("^")}
+	to := &c // where members go: to the class, or to what follows a &&
 	for first := true; ; first = false {
 		if p.pos >= len(p.in) {
-			return node{}, errors.New("missing ]")
+			return c, errors.New("missing ]")
 		}
-		if p.peek() == ']' && !first {
+		switch {
+		case p.peek() == ']' && !first:
 			p.pos++
-			return p.set(c), nil
-		}
-		if p.peek() == '[' || strings.HasPrefix(p.in[p.pos:], "&&") {
-			return node{}, fmt.Errorf("nested classes and intersections: %w", errInexact)
+			return c, nil
+		case p.skip("&&"):
+			c.and = append(c.and, charset{folded: fold})
+			to = &c.and[len(c.and)-1]
+			continue
+		case strings.HasPrefix(p.in[p.pos:], "[:"):
+			return c, fmt.Errorf("POSIX classes: %w", errInexact)
+		case p.skip("["):
+			inner, err := p.charset(fold)
+			if err != nil {
+				return c, err
+			}
+			to.inner = append(to.inner, inner)
+			continue
 		}
 		lo, member, err := p.member()
 		if err != nil {
-			return node{}, err
+			return c, err
 		}
 		if member != nil {
-			c.tables = append(c.tables, member.tables...)
+			to.tables = append(to.tables, member.tables...)
 			continue
 		}
 		hi := lo
 		if p.peek() == '-' && p.pos+1 < len(p.in) && p.in[p.pos+1] != ']' {
 			p.pos++
 			if hi, member, err = p.member(); err != nil {
-				return node{}, err
+				return c, err
 			}
 			if member != nil || hi < lo {
-				return node{}, fmt.Errorf("bad range in a class at byte %d", p.pos)
+				return c, fmt.Errorf("bad range in a class at byte %d", p.pos)
 			}
 		}
-		c.ranges = append(c.ranges, runeRange{lo, hi})
+		to.ranges = append(to.ranges, runeRange{lo, hi})
 	}
 }
 

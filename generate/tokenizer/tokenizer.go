@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -12,17 +11,31 @@ const Default = "o200k_base"
 
 // Tokenizer turns text into tokens. It is safe for concurrent use.
 type Tokenizer struct {
-	name  string
-	notes []string
-	nfc   bool
-	split splitter
-	bpe   *bpe
+	name      string
+	notes     []string
+	normalize []normalizer
+	split     splitter
+	model     model
 
 	addedRaw        *addedTokens // matched in the text as it is
-	addedNormalized *addedTokens // matched after the normaliser
+	addedNormalized *addedTokens // matched after the normalisers
 
 	hash    func() string
 	buffers sync.Pool
+}
+
+// normalizer changes text before it is split.
+type normalizer func(text string) string
+
+// splitter cuts text into the pieces that become tokens each by itself. first says that the text is the
+// beginning of what was to be encoded.
+type splitter interface {
+	split(text string, first bool, emit func(piece string))
+}
+
+// model turns a piece into tokens. It is safe for concurrent use.
+type model interface {
+	appendPiece(dst []int, piece string) []int
 }
 
 // Name tells what was loaded: an encoding's name, or the file as it was given.
@@ -36,12 +49,9 @@ func (t *Tokenizer) Notes() []string { return t.notes }
 // and the splitting rules. Two files of the same content have the same hash whatever their names.
 func (t *Tokenizer) Hash() string { return t.hash() }
 
-// VocabSize is the number of tokens, added ones not counted.
-func (t *Tokenizer) VocabSize() int { return t.bpe.size }
-
-// Encode gives the tokens of the text. For tiktoken's encodings special tokens are ordinary text; for a
-// tokenizer.json its added tokens are recognised, as its own encoder and the servers that use it do.
-// No token is added in front or at the end.
+// Encode gives the tokens of the text. For tiktoken's encodings, tekken.json and SentencePiece models
+// special tokens are ordinary text; for a tokenizer.json its added tokens are recognised, as its own
+// encoder and the servers that use it do. No token is added in front or at the end.
 func (t *Tokenizer) Encode(text string) []int {
 	return t.AppendEncode(nil, text)
 }
@@ -51,10 +61,7 @@ func (t *Tokenizer) AppendEncode(dst []int, text string) []int {
 	if !utf8.ValidString(text) {
 		text = replaceInvalid(text)
 	}
-	if t.addedRaw == nil {
-		return t.encodeRaw(dst, text)
-	}
-	return t.addedRaw.walk(dst, text, t.encodeRaw)
+	return t.addedRaw.walk(dst, text, true, t.encodeRaw)
 }
 
 // Count gives the number of tokens of the text.
@@ -71,43 +78,23 @@ func (t *Tokenizer) Count(text string) int {
 	return n
 }
 
-// Decode gives the bytes of the tokens. They need not be whole characters. An identifier that the
-// vocabulary does not have is an error.
-func (t *Tokenizer) Decode(tokens []int) ([]byte, error) {
-	var out []byte
-	for i, id := range tokens {
-		b, ok := t.TokenBytes(id)
-		if !ok {
-			return nil, fmt.Errorf("tokenizer %s: token %d at position %d is not in the vocabulary", t.name, id, i)
+func (t *Tokenizer) encodeRaw(dst []int, text string, first bool) []int {
+	return t.addedNormalized.walk(dst, t.normal(text), first, t.encodeNormal)
+}
+
+func (t *Tokenizer) normal(text string) string {
+	for _, f := range t.normalize {
+		text = f(text)
+	}
+	return text
+}
+
+func (t *Tokenizer) encodeNormal(dst []int, text string, first bool) []int {
+	t.split.split(text, first, func(piece string) {
+		if piece != "" {
+			dst = t.model.appendPiece(dst, piece)
 		}
-		out = append(out, b...)
-	}
-	return out, nil
-}
-
-// TokenBytes gives the bytes of one token; false if there is no such token.
-func (t *Tokenizer) TokenBytes(id int) (string, bool) {
-	if s, ok := t.addedRaw.content(id); ok {
-		return s, true
-	}
-	if s, ok := t.addedNormalized.content(id); ok {
-		return s, true
-	}
-	return t.bpe.bytes(id)
-}
-
-func (t *Tokenizer) encodeRaw(dst []int, text string) []int {
-	if t.nfc {
-		text = toNFC(text)
-	}
-	if t.addedNormalized == nil {
-		return t.encodeNormal(dst, text)
-	}
-	return t.addedNormalized.walk(dst, text, t.encodeNormal)
-}
-
-func (t *Tokenizer) encodeNormal(dst []int, text string) []int {
-	t.split.split(text, func(piece string) { dst = t.bpe.appendPiece(dst, piece) })
+	})
 	return dst
 }
 

