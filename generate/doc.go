@@ -20,5 +20,7 @@
 // # The same seed
 //
 // A conversation depends on the seed, the specification and its number. Neither the number of workers nor
-// of shards nor of conversations changes it.
+// of parts nor of conversations changes it, nor the processor: package schemas/random has the functions that
+// are exact everywhere, times are rounded to whole microseconds before they are stored and hashed, and CI
+// compares the files of builds for different processors byte by byte.
 package generate

@@ -11,8 +11,8 @@ import (
 )
 
 // ContentHash hashes the rows of a dataset in order. It depends on what the rows say only, not on how
-// the file encodes them, so that a part of the file, a copy with another compression, and the same
-// dataset made on another machine can be told to be the same.
+// the file encodes them, so that a copy with another compression, the same rows in several parts, and the same
+// dataset made on another machine, of whatever processor, can be told to be the same.
 type ContentHash struct{ h hash.Hash }
 
 // NewContentHash begins an empty hash.
