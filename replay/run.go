@@ -116,7 +116,8 @@ type run struct {
 	e       *engine
 	monitor *monitor
 	scrapes []*scrape.Scraper
-	drain   chan struct{} // closed: no turn is to start any more
+	closers []*wire.Client // of metrics elsewhere
+	drain   chan struct{}  // closed: no turn is to start any more
 }
 
 // ErrInterrupted is wrapped by the error of a run that was stopped before its load began. There is no
@@ -141,6 +142,11 @@ func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 		origin = r.left.meta.Origin
 	}
 	r.clk = clock.New(origin)
+	defer func() {
+		for _, c := range r.closers {
+			_ = c.Close()
+		}
+	}()
 	for _, url := range r.cfg.URLs {
 		client, err := newClient(r.cfg, url, r.clk, r.hooks.dial)
 		if err != nil {

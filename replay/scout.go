@@ -126,48 +126,57 @@ func (s *server) send(ctx context.Context, prompt string, p *api.Params) *schema
 
 // findFigures finds out where the servers' own figures are.
 func (r *run) findFigures(ctx context.Context) error {
-	urls := r.cfg.Scrape
-	if slices.Contains(urls, "none") || r.hooks.dial != nil {
+	if slices.Contains(r.cfg.Scrape, "none") || r.hooks.dial != nil {
 		return nil
 	}
-	options := func(u string) scrape.Options {
-		o := scrape.Options{URL: u, Interval: r.cfg.ScrapeInterval, Now: r.clk.Now, Header: http.Header{}}
-		if a := r.servers[0].api; r.cfg.APIKey != "" && r.isTarget(u) {
-			o.Header.Set(a.KeyHeader, a.KeyPrefix+r.cfg.APIKey)
-		}
-		o.Emit = func(samples []schemas.Sample) { r.e.out.putSamples(samples) }
-		return o
-	}
-	given := len(urls) > 0
-	if !given {
-		for _, text := range r.cfg.URLs {
-			found, err := scrape.Find(ctx, options(text), scrape.Candidates(text))
-			if err == nil && !slices.Contains(urls, found) {
-				urls = append(urls, found)
-			}
+	options := func(client *wire.Client, path string) scrape.Options {
+		return scrape.Options{
+			Fetch: client.Fetch, Path: path, Source: client.Origin(), Interval: r.cfg.ScrapeInterval, Now: r.clk.Now,
+			Emit: func(samples []schemas.Sample) { r.e.out.putSamples(samples) },
 		}
 	}
-	for _, u := range urls {
-		o := options(u)
-		s, err := scrape.New(o)
+	for _, text := range r.cfg.Scrape {
+		client, path, err := r.metricsClient(text)
 		if err != nil {
 			return fmt.Errorf("--scrape: %w", err)
 		}
-		if given {
-			if _, err := scrape.Find(ctx, o, []string{u}); err != nil {
-				r.warn(fmt.Sprintf("--scrape: %v", err))
-			}
+		o := options(client, path)
+		if _, err := scrape.Find(ctx, o, []string{path}); err != nil {
+			r.warn(fmt.Sprintf("--scrape: %v", err))
 		}
-		r.scrapes = append(r.scrapes, s)
+		r.scrapes = append(r.scrapes, scrape.New(o))
+	}
+	known := map[string]bool{}
+	for _, s := range r.servers {
+		if len(r.cfg.Scrape) > 0 || known[s.client.Origin()] {
+			continue
+		}
+		known[s.client.Origin()] = true
+		if path, err := scrape.Find(ctx, options(s.client, ""), scrape.Candidates(s.client.Path())); err == nil {
+			r.scrapes = append(r.scrapes, scrape.New(options(s.client, path)))
+		}
 	}
 	return ctx.Err()
 }
 
-// isTarget says whether a URL is on the host of one of the targets: only there the key may go.
-func (r *run) isTarget(text string) bool {
+// metricsClient gives the client for a metrics URL and the path on its server: a target's own, or one that reaches
+// another host in the same way, without the run's key and headers.
+func (r *run) metricsClient(text string) (client *wire.Client, path string, err error) {
 	u, err := url.Parse(text)
-	return err == nil && slices.ContainsFunc(r.cfg.URLs, func(target string) bool {
-		t, err := url.Parse(target)
-		return err == nil && t.Host == u.Host && t.Scheme == u.Scheme
-	})
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, "", fmt.Errorf("%s is no URL like http://host:9090/metrics", PublicURL(text))
+	}
+	for i, target := range r.cfg.URLs {
+		if t, err := url.Parse(target); err == nil && t.Host == u.Host && t.Scheme == u.Scheme {
+			return r.servers[i].client, u.RequestURI(), nil
+		}
+	}
+	o := wire.Options{
+		URL: (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}).String(), API: r.servers[0].api, Clock: r.clk,
+		CAFile: r.cfg.CAFile, Insecure: r.cfg.Insecure, Proxy: r.cfg.Proxy,
+	}
+	if client, err = wire.New(o); err == nil {
+		r.closers = append(r.closers, client)
+	}
+	return client, u.RequestURI(), err
 }

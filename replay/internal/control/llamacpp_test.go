@@ -89,7 +89,7 @@ func checkLlamaCpp(t *testing.T, base string, kind api.Kind) {
 		t.Errorf("the probe found no usage or no cached tokens: %+v", found)
 	}
 
-	before := llamaFigures(t, base)
+	before := llamaFigures(t, client)
 	rows, _ := r.converse(&use, 5)
 	sent, cached, predicted := int64(0), int64(0), int64(0)
 	for i, row := range rows {
@@ -110,7 +110,7 @@ func checkLlamaCpp(t *testing.T, base string, kind api.Kind) {
 		}
 		sent, cached, predicted = sent+*row.PromptTokens, cached+got(row.CachedTokens), predicted+*row.CompletionTokens
 	}
-	after := llamaFigures(t, base)
+	after := llamaFigures(t, client)
 	if d := after[scrape.PromptEvaluated] - before[scrape.PromptEvaluated]; int64(d) != sent-cached {
 		t.Errorf("the server evaluated %v prompt tokens; by the rows it was %d - %d cached", d, sent, cached)
 	}
@@ -132,17 +132,14 @@ func checkLlamaCpp(t *testing.T, base string, kind api.Kind) {
 }
 
 // llamaFigures scrapes the server's own counters once.
-func llamaFigures(t *testing.T, base string) map[string]float64 {
+func llamaFigures(t *testing.T, client *wire.Client) map[string]float64 {
 	t.Helper()
 	figures := map[string]float64{}
-	s, err := scrape.New(scrape.Options{URL: base + "/metrics", Now: func() int64 { return 0 }, Emit: func(samples []schemas.Sample) {
+	s := scrape.New(scrape.Options{Fetch: client.Fetch, Path: "/metrics", Source: client.Origin(), Now: func() int64 { return 0 }, Emit: func(samples []schemas.Sample) {
 		for _, x := range samples {
 			figures[x.Name] = x.Value
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.Run(ctx) // one last scrape

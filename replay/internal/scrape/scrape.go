@@ -1,7 +1,8 @@
 // Package scrape reads a server's own figures (GET /metrics) on an interval while a run goes on, and
 // gives them names that are the same for every kind of server.
 //
-// It has a client of its own, and nothing that goes wrong here reaches the load: a scrape that fails is
+// It asks through the client that the run has for the server, so what the load reaches (by its own certificates, a
+// Unix socket, a proxy) the scrapes reach, too. Nothing that goes wrong here reaches the load: a scrape that fails is
 // counted and skipped.
 package scrape
 
@@ -9,9 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -19,20 +18,19 @@ import (
 	"parley/schemas"
 )
 
-// Options say what to scrape. URL, Now and Emit are required.
+// Options say what to scrape. Fetch, Path, Source, Now and Emit are required.
 type Options struct {
-	// URL is the figures' full URL, such as http://127.0.0.1:8000/metrics. See [Candidates].
-	URL string
+	// Fetch makes a request to the server, as wire.Client's does: its errors hold no secret, and what it reads is
+	// bounded.
+	Fetch func(ctx context.Context, method, path string, body []byte) (status int, header http.Header, response []byte, err error)
+	// Path of the figures on the server, such as /metrics. See [Candidates].
+	Path string
+	// Source is what samples and errors call the server: its URL without anything secret.
+	Source string
 	// Interval from the start of one scrape to that of the next; 0 means 1 s.
 	Interval time.Duration
 	// Timeout of one scrape; 0 means 5 s.
 	Timeout time.Duration
-	// MaxBytes is the largest body that is read, after any decompression; 0 means 16 MiB.
-	MaxBytes int64
-	// Header is sent with each scrape (an API key may stand in it: it appears in no error).
-	Header http.Header
-	// Transport makes the requests; nil means one of the scraper's own, which Run closes.
-	Transport http.RoundTripper
 	// Now gives the time in nanoseconds since the run's origin.
 	Now func() int64
 	// Emit takes the samples of one scrape; it must not keep the slice. It is called from Run's
@@ -50,119 +48,61 @@ type Stats struct {
 // A Scraper scrapes one server.
 type Scraper struct {
 	o      Options
-	source string // the URL without anything secret
+	source string // with the path
 	raws   map[string]*string
 
 	mu    sync.Mutex
 	stats Stats
 }
 
-// New checks the options; the error names every problem.
-func New(o Options) (*Scraper, error) {
-	var problems []error
-	u, err := url.Parse(o.URL)
-	switch {
-	case err != nil:
-		problems = append(problems, errors.New("scrape: the URL cannot be read")) // it may hold a password
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		problems = append(problems, errors.New("scrape: the URL must begin with http:// or https:// and name a host"))
-	}
-	if o.Interval < 0 || o.Timeout < 0 || o.MaxBytes < 0 {
-		problems = append(problems, errors.New("scrape: interval, timeout and size limit must not be negative"))
-	}
-	if o.Now == nil || o.Emit == nil {
-		problems = append(problems, errors.New("scrape: Now and Emit are required"))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
-	}
-	if o.Interval == 0 {
+// New gives a scraper.
+func New(o Options) *Scraper {
+	if o.Interval <= 0 {
 		o.Interval = time.Second
 	}
-	if o.Timeout == 0 {
+	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Second
 	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 16 << 20
-	}
-	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return &Scraper{o: o, source: shown.String(), raws: map[string]*string{}}, nil
+	shown, _, _ := strings.Cut(o.Path, "?")
+	return &Scraper{o: o, source: o.Source + shown, raws: map[string]*string{}}
 }
 
-// Candidates gives the URLs under which a server may have its figures, by the base URL of its API, the
+// Candidates gives the paths under which a server may have its figures, by the path of its API's base URL, the
 // usual one first. TensorRT-LLM has text only under /prometheus/metrics, and JSON under /metrics that
 // needs a setting of the server.
 func Candidates(base string) []string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return nil
+	paths := []string{"/metrics"}
+	if base = strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"); base != "" {
+		paths = append(paths, base+"/metrics")
 	}
-	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
-	u.RawQuery, u.Fragment = "", ""
-	root := *u
-	root.Path = ""
-	urls := []string{root.String() + "/metrics"}
-	if u.Path != "" {
-		urls = append(urls, u.String()+"/metrics")
-	}
-	return append(urls, root.String()+"/prometheus/metrics")
+	return append(paths, "/prometheus/metrics")
 }
 
-// Find gives the first of the URLs that has figures of a known name now, "" with an error if none has.
-func Find(ctx context.Context, o Options, urls []string) (string, error) {
+// Find gives the first of the paths that has figures of a known name now, "" with an error if none has.
+func Find(ctx context.Context, o Options, paths []string) (string, error) {
 	var problems []error
-	o.Emit = func([]schemas.Sample) {}
-	for _, u := range urls {
-		o.URL = u
-		s, err := New(o)
-		if err != nil {
-			return "", err
-		}
-		client, stop := s.client()
-		_, err = s.scrape(ctx, client)
-		stop()
+	for _, path := range paths {
+		o.Path = path
+		_, err := New(o).scrape(ctx)
 		if err == nil {
-			return u, nil
+			return path, nil
 		}
 		problems = append(problems, err)
 	}
 	return "", errors.Join(problems...)
 }
 
-// client makes the scraper's own HTTP client; stop lets go of its connections.
-func (s *Scraper) client() (client *http.Client, stop func()) {
-	stop = func() {}
-	transport := s.o.Transport
-	if transport == nil {
-		own := &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			MaxIdleConnsPerHost:    1,
-			MaxConnsPerHost:        1,
-			IdleConnTimeout:        90 * time.Second,
-			TLSHandshakeTimeout:    s.o.Timeout,
-			MaxResponseHeaderBytes: 256 << 10,
-		}
-		transport, stop = own, own.CloseIdleConnections
-	}
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, stop
-}
-
 // Run scrapes until ctx ends, at once and then at each interval, and makes one last scrape (bounded by
 // the timeout) after that, so that counters have their final values. It returns when nothing of it is
 // left running.
 func (s *Scraper) Run(ctx context.Context) {
-	client, stop := s.client()
-	defer stop()
 	tick := time.NewTicker(s.o.Interval) // a scrape that takes longer than the interval skips ticks
 	defer tick.Stop()
 	for {
-		s.once(ctx, client)
+		s.once(ctx)
 		select {
 		case <-ctx.Done():
-			s.once(context.WithoutCancel(ctx), client)
+			s.once(context.WithoutCancel(ctx))
 			return
 		case <-tick.C:
 		}
@@ -170,8 +110,8 @@ func (s *Scraper) Run(ctx context.Context) {
 }
 
 // once makes one scrape and books it.
-func (s *Scraper) once(ctx context.Context, client *http.Client) {
-	samples, err := s.scrape(ctx, client)
+func (s *Scraper) once(ctx context.Context) {
+	samples, err := s.scrape(ctx)
 	if err != nil && ctx.Err() != nil {
 		return // the run ended during the scrape: not the server's failure, and the last one follows
 	}
@@ -189,38 +129,19 @@ func (s *Scraper) once(ctx context.Context, client *http.Client) {
 }
 
 // scrape makes one scrape. Its moment is the middle between request and response.
-func (s *Scraper) scrape(ctx context.Context, client *http.Client) ([]schemas.Sample, error) {
+func (s *Scraper) scrape(ctx context.Context) ([]schemas.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.o.URL, nil)
-	if err != nil {
-		return nil, fmt.Errorf("scrape %s: the request cannot be made", s.source)
-	}
-	for name, values := range s.o.Header {
-		req.Header[name] = values
-	}
-	req.Header.Set("Accept", "text/plain;version=0.0.4, application/json;q=0.9, */*;q=0.1")
 	from := s.o.Now()
-	resp, err := client.Do(req)
-	if err != nil {
-		var inner *url.Error // names the URL, which may hold a password
-		if errors.As(err, &inner) {
-			err = inner.Err
-		}
-		return nil, fmt.Errorf("scrape %s: %w", s.source, err)
-	}
-	defer resp.Body.Close()
+	status, _, body, err := s.o.Fetch(ctx, http.MethodGet, s.o.Path, nil)
 	at := from + (s.o.Now()-from)/2
-	body, err := io.ReadAll(io.LimitReader(resp.Body, s.o.MaxBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("scrape %s: reading: %w", s.source, err)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("scrape %s: HTTP %d", s.source, resp.StatusCode)
-	case int64(len(body)) > s.o.MaxBytes:
-		return nil, fmt.Errorf("scrape %s: more than %d bytes", s.source, s.o.MaxBytes)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("HTTP %d", status)
 	}
-	figures, err := parse(body)
+	var figures []figure
+	if err == nil {
+		figures, err = parse(body)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("scrape %s: %w", s.source, err)
 	}

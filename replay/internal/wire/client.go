@@ -36,6 +36,7 @@ type Client struct {
 	exchanges sync.Pool // of *exchange
 	warmth    *stampconn.Warmth
 	pollers   []*stampconn.Poller // none where the connections read by themselves
+	readied   sync.Once           // warmth and pollers: a client that only fetches needs neither
 	fallback  *fallback           // net/http's client
 	useHTTP   atomic.Bool
 
@@ -88,18 +89,25 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c.useHTTP.Store(o.HTTP2 || c.fallback.proxied)
-	if o.Dial == nil && !o.UserClock && t.network == "tcp" {
-		// Without loopback there are still the readers' stamps.
-		c.warmth, _ = stampconn.Warm()
-	}
-	if o.Dial == nil && !c.useHTTP.Load() {
+	return c, nil
+}
+
+// ready makes what the first connection of a load needs.
+func (c *Client) ready() {
+	c.readied.Do(func() {
+		if c.o.Dial != nil {
+			return
+		}
+		if !c.o.UserClock && c.target.network == "tcp" {
+			// Without loopback there are still the readers' stamps.
+			c.warmth, _ = stampconn.Warm()
+		}
 		for range min(max(runtime.GOMAXPROCS(0)/2, 1), 8) {
 			if p, err := stampconn.NewPoller(); err == nil { // not on other systems
 				c.pollers = append(c.pollers, p)
 			}
 		}
-	}
-	return c, nil
+	})
 }
 
 // makeHeaders gathers the headers that each request has, and the secrets among them.
@@ -175,7 +183,16 @@ func secretsOf(value string) []string {
 func (c *Client) URL() string { return c.target.public }
 
 // KernelStamps tells whether this machine's kernel was seen to stamp what it receives.
-func (c *Client) KernelStamps() bool { return c.warmth.Kernel() }
+func (c *Client) KernelStamps() bool {
+	c.ready()
+	return c.warmth.Kernel()
+}
+
+// Origin gives the server's URL without the path and anything secret.
+func (c *Client) Origin() string { return c.target.origin }
+
+// Path gives the path of the server's base URL, "" for none.
+func (c *Client) Path() string { return c.target.basePath }
 
 // Stats gives the client's counts so far.
 func (c *Client) Stats() Stats {
@@ -187,6 +204,7 @@ func (c *Client) Stats() Stats {
 
 // Close closes the idle connections; those in use are closed when their turns end.
 func (c *Client) Close() error {
+	c.readied.Do(func() {}) // not any more
 	c.pool.close()
 	c.fallback.close()
 	for _, p := range c.pollers {

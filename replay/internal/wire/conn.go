@@ -217,6 +217,7 @@ func size(bufs net.Buffers) (n int) {
 
 // dial makes a connection: name look-up, connect, TLS handshake, all within ctx.
 func (c *Client) dial(ctx context.Context) (*conn, error) {
+	c.ready()
 	began := c.clk.Now()
 	var dnsNS, resolved int64
 	var nc net.Conn

@@ -195,6 +195,7 @@ type target struct {
 	basePath string
 	user     *url.Userinfo
 	public   string // the URL without what may be secret
+	origin   string // the same without its path
 }
 
 // parseTarget reads the URL. Its errors never repeat the URL's user, query or fragment.
@@ -205,7 +206,7 @@ func parseTarget(o *Options) (target, error) {
 		if path == "" {
 			return t, errors.New("unix: needs the path of a socket, as in unix:/run/server.sock")
 		}
-		return target{network: "unix", address: path, host: "localhost", name: "localhost", public: "unix:" + path}, nil
+		return target{network: "unix", address: path, host: "localhost", name: "localhost", public: "unix:" + path, origin: "unix:" + path}, nil
 	}
 	if rest, ok := strings.CutPrefix(o.URL, "http+unix://"); ok {
 		// Not by package url, which takes no escapes in a host.
@@ -217,13 +218,15 @@ func parseTarget(o *Options) (target, error) {
 		if base = strings.TrimRight(base, "/"); base != "" {
 			base = "/" + base
 		}
-		return target{network: "unix", address: path, host: "localhost", name: "localhost", basePath: base, public: "http+unix://" + url.PathEscape(path) + base}, nil
+		origin := "http+unix://" + url.PathEscape(path)
+		return target{network: "unix", address: path, host: "localhost", name: "localhost", basePath: base, public: origin + base, origin: origin}, nil
 	}
 	u, err := url.Parse(o.URL)
 	if err != nil {
 		return t, errors.New("the URL cannot be read: give one like http://127.0.0.1:8000 (escape special characters in a password)")
 	}
 	t = target{network: "tcp", host: u.Host, name: u.Hostname(), basePath: strings.TrimRight(u.EscapedPath(), "/"), user: u.User}
+	t.origin = u.Scheme + "://" + u.Host
 	t.public = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	switch u.Scheme {
 	case "http":
