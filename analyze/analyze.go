@@ -47,23 +47,8 @@ func Analyze(ctx context.Context, runs *Runs, o Options) (*Result, error) {
 		}
 		res.Runs = append(res.Runs, *rr)
 	}
-	if o.Baseline != nil {
-		if err := addComparison(ctx, res, runs, &o); err != nil {
-			return nil, err
-		}
-	}
-	for _, g := range o.Gates {
-		var base *RunResult
-		if res.Comparison != nil {
-			base = res.Comparison.base
-		}
-		for i := range res.Runs {
-			gate := g.check(&res.Runs[i], base)
-			if len(res.Runs) > 1 {
-				gate.Text = res.Runs[i].Label + ": " + gate.Text
-			}
-			res.Gates = append(res.Gates, gate)
-		}
+	if err := compareAll(ctx, res, runs, &o); err != nil {
+		return nil, err
 	}
 	if len(res.Runs) > 1 || o.GPUs > 0 {
 		res.Sweep = sweep(res.Runs, o.GPUs)

@@ -3,13 +3,17 @@ package analyze
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"parley/analyze/compare"
 )
 
-// configChanges lists the settings that differ.
-func configChanges(a, b *run) []ConfigChange {
-	x, y := flatConfig(a), flatConfig(b)
+// configChanges lists the settings that differ between two groups of runs. A setting that differs between
+// the runs of a group (the seed of repeats) is one of several values, and differs if these do.
+func configChanges(a, b []*run) []compare.ConfigChange {
+	x, y := settingsOf(a), settingsOf(b)
 	names := map[string]bool{}
 	for k := range x {
 		names[k] = true
@@ -17,22 +21,29 @@ func configChanges(a, b *run) []ConfigChange {
 	for k := range y {
 		names[k] = true
 	}
-	var out []ConfigChange
-	for _, k := range sortedNames(names) {
-		if x[k] != y[k] {
-			out = append(out, ConfigChange{k, x[k], y[k]})
+	var out []compare.ConfigChange
+	for _, k := range slices.Sorted(maps.Keys(names)) {
+		if before, after := strings.Join(x[k], " | "), strings.Join(y[k], " | "); before != after {
+			out = append(out, compare.ConfigChange{Setting: k, Baseline: before, Candidate: after})
 		}
 	}
 	return out
 }
 
-func sortedNames(m map[string]bool) []string {
-	names := make([]string, 0, len(m))
-	for k := range m {
-		names = append(names, k)
+// settingsOf gives the different values of each setting of some runs, in order.
+func settingsOf(runs []*run) map[string][]string {
+	out := map[string][]string{}
+	for _, r := range runs {
+		for k, v := range flatConfig(r) {
+			if !slices.Contains(out[k], v) {
+				out[k] = append(out[k], v)
+			}
+		}
 	}
-	slices.Sort(names)
-	return names
+	for _, values := range out {
+		slices.Sort(values)
+	}
+	return out
 }
 
 // flatConfig gives the settings of a run, and what it found, by dotted path.
@@ -42,8 +53,11 @@ func flatConfig(r *run) map[string]string {
 	if len(r.meta.Config) > 0 && json.Unmarshal(r.meta.Config, &config) == nil {
 		flatten(out, "config", config)
 	}
-	for _, skip := range []string{"config.output", "config.out", "config.label"} {
+	for _, skip := range []string{"config.output", "config.out", "config.label", "config.run_id", "config.resume"} {
 		delete(out, skip)
+	}
+	if r.meta.Simulated {
+		delete(out, "config.urls")
 	}
 	out["tool_version"] = r.meta.ToolVersion
 	out["dataset"] = r.meta.Dataset.ContentHash
@@ -54,7 +68,10 @@ func flatConfig(r *run) map[string]string {
 	out["host.kernel"] = r.meta.Host.Kernel
 	for i, t := range r.meta.Targets {
 		prefix := fmt.Sprintf("target.%d.", i)
-		out[prefix+"url"], out[prefix+"api"], out[prefix+"model"], out[prefix+"server"] = t.URL, t.API, t.Model, t.Server
+		if !r.meta.Simulated { // a simulated server listens on a port of the day
+			out[prefix+"url"] = t.URL
+		}
+		out[prefix+"api"], out[prefix+"model"], out[prefix+"server"] = t.API, t.Model, t.Server
 	}
 	return out
 }

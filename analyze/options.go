@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"parley/analyze/compare"
 	"parley/schemas"
 )
 
@@ -23,16 +25,16 @@ const (
 // Options is what to find out. The zero value gives the figures of the steady window, from the moment of
 // sending, with no groups.
 type Options struct {
-	From        Moment      // "" is sent
-	Percentiles []float64   // in percent, above 0 and below 100; none is 50, 90, 95, 99
-	Window      WindowSpec  // the zero value is steady
-	By          []GroupSpec // at most two levels
-	Objectives  []Objective // of the goodput
-	Figures     []string    // names of figures to work out; none is all. Without chunk figures the chunk lists are not read
-	NoIntervals bool        // leave the confidence intervals out
-	Baseline    *Runs       // one run to compare with
-	Gates       []GateSpec  // what must hold
-	GPUs        float64     // of the server, for figures per GPU; 0 is unknown
+	From        Moment         // "" is sent
+	Percentiles []float64      // in percent, above 0 and below 100; none is 50, 90, 95, 99
+	Window      WindowSpec     // the zero value is steady
+	By          []GroupSpec    // at most two levels
+	Objectives  []Objective    // of the goodput
+	Figures     []string       // names of figures to work out; none is all. Without chunk figures the chunk lists are not read
+	NoIntervals bool           // leave the confidence intervals out
+	Baseline    *Runs          // runs to compare with
+	Gates       []compare.Spec // what must hold
+	GPUs        float64        // of the server, for figures per GPU; 0 is unknown
 }
 
 // DefaultPercentiles are the percentiles of a report, in percent.
@@ -47,7 +49,10 @@ func (o Options) withDefaults() Options {
 		o.Percentiles = DefaultPercentiles
 	}
 	for _, g := range o.Gates {
-		if p, ok := g.percentile(); ok {
+		if len(o.Figures) > 0 && slices.Contains(FigureNames(), g.Figure) && !slices.Contains(o.Figures, g.Figure) {
+			o.Figures = append(slices.Clip(o.Figures), g.Figure)
+		}
+		if p, ok := g.Percentile(); ok {
 			o.Percentiles = append(slices.Clip(o.Percentiles), p)
 		}
 	}
@@ -95,7 +100,7 @@ func (o Options) Validate() error {
 	if o.GPUs < 0 {
 		errs = append(errs, fmt.Errorf("%v GPUs: give a number above 0", o.GPUs))
 	}
-	relative := slices.ContainsFunc(o.Gates, GateSpec.Relative)
+	relative := slices.ContainsFunc(o.Gates, compare.Spec.Relative)
 	if relative && o.Baseline == nil {
 		errs = append(errs, errors.New("a gate with a sign (such as +5%) compares with a baseline: give one with --baseline"))
 	}
@@ -119,3 +124,23 @@ func (o *Options) objective(figure string) float64 {
 
 // statusIndex maps a status to its place in schemas.Statuses.
 func statusIndex(s string) int { return slices.Index(schemas.Statuses, schemas.Status(s)) }
+
+// ParseObjective reads an objective: FIGURE=DURATION, such as ttft=500ms.
+func ParseObjective(s string) (Objective, error) {
+	name, limit, ok := strings.Cut(s, "=")
+	if !ok {
+		return Objective{}, fmt.Errorf("objective %q: write it like ttft=500ms", s)
+	}
+	name = strings.TrimSpace(name)
+	if name == "e2el" { // what vllm bench serve calls it
+		name = "e2e"
+	}
+	if !slices.Contains(ObjectiveFigures(), name) {
+		return Objective{}, fmt.Errorf("objective %q: there is no figure %q to set one for: choose from %s", s, name, strings.Join(ObjectiveFigures(), ", "))
+	}
+	d, err := time.ParseDuration(strings.TrimSpace(limit))
+	if err != nil || d <= 0 {
+		return Objective{}, fmt.Errorf("objective %q: %q is no duration above 0, such as 500ms", s, limit)
+	}
+	return Objective{name, float64(d) / 1e6}, nil
+}

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/analyze/compare"
+	"parley/schemas"
 )
 
 func TestParseWindow(t *testing.T) {
@@ -33,12 +36,15 @@ func TestParseWindow(t *testing.T) {
 }
 
 func TestParseGate(t *testing.T) {
-	for text, want := range map[string]GateSpec{
+	for text, want := range map[string]compare.Spec{
 		"ttft.p99 < +5%":           {Figure: "ttft", Stat: "p99", Op: "<", Bound: 0.05, Signed: true, Share: true},
 		"ttft.p99<+5%":             {Figure: "ttft", Stat: "p99", Op: "<", Bound: 0.05, Signed: true, Share: true},
 		"tpot.median <= -2ms":      {Figure: "tpot", Stat: "p50", Op: "<=", Bound: -2, Signed: true},
 		"e2e.p99.9 < 1.5s":         {Figure: "e2e", Stat: "p99.9", Op: "<", Bound: 1500},
 		"error_rate < 1%":          {Figure: "error_rate", Op: "<", Bound: 0.01, Share: true},
+		"ttft.turns < +3%":         {Figure: "ttft", Stat: "turns", Op: "<", Bound: 0.03, Signed: true, Share: true},
+		"verdict >= SUSPECT":       {Figure: "verdict", Op: ">=", Grade: schemas.Suspect},
+		"verdict>=valid":           {Figure: "verdict", Op: ">=", Grade: schemas.Valid},
 		"output_throughput >= 100": {Figure: "output_throughput", Op: ">=", Bound: 100},
 	} {
 		want.Text = text
@@ -47,6 +53,12 @@ func TestParseGate(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
+		"ttft.turns < 5ms":     "turn by turn",
+		"ttft.turns < +5ms":    "turn by turn",
+		"itl.turns < +5%":      "no statistic",
+		"verdict < VALID":      "verdict >= SUSPECT",
+		"verdict >= GOOD":      "verdict >= SUSPECT",
+		"verdict.p50 >= VALID": "one value",
 		"":                     "no < or >",
 		"ttft.p99":             "no < or >",
 		"ttft.p99 <":           "no bound",
@@ -57,7 +69,7 @@ func TestParseGate(t *testing.T) {
 		"ttft.p100 < 5ms":      "no statistic",
 		"ttft.pinf < 5ms":      "no statistic",
 		"ttfx.p99 < 5ms":       "no figure",
-		"error_rate.p99 < 1%":  "one number",
+		"error_rate.p99 < 1%":  "one value",
 		"error_rate < x":       "no number",
 		"error_rate < NaN%":    "no number",
 		"goodput > Inf":        "no number",

@@ -4,34 +4,42 @@ import (
 	"encoding/json"
 	"time"
 
+	"parley/analyze/compare"
+	"parley/analyze/stat"
 	"parley/schemas"
 )
+
+// Num is a number of a result; see [stat.Num].
+type Num = stat.Num
+
+// Missing is the Num that stands for no value.
+var Missing = stat.Missing
 
 // ResultSchema and ResultVersion name the layout of a [Result] in JSON. The minor number grows with a new
 // field, the major one when a field changes its meaning or goes.
 const (
 	ResultSchema  = "parley.analysis"
-	ResultVersion = "1.0"
+	ResultVersion = "2.0"
 )
 
 // Result is everything that an analysis found out, as plain data: the renderers, the HTML report and the
 // JSON export print from it and compute nothing. Latencies are in milliseconds, times of a run in seconds
 // from its origin, rates per second and shares between 0 and 1, unless a unit stands beside them.
 type Result struct {
-	Schema      string      `json:"schema"`               // always parley.analysis
-	Version     string      `json:"version"`              // of the layout, major.minor
-	ToolVersion string      `json:"tool_version"`         // of the parley that analyzed
-	Heading     []string    `json:"heading,omitempty"`    // what a reader must know before any figure (a simulated server, an unfinished run)
-	From        Moment      `json:"from"`                 // the moment that latencies count from
-	Percentiles []float64   `json:"percentiles"`          // asked for, in percent
-	Level       float64     `json:"interval_level"`       // nominal coverage of the intervals, 0.95
-	By          []string    `json:"by,omitempty"`         // columns of the groups
-	Objectives  []Objective `json:"objectives,omitempty"` // of the goodput
-	Runs        []RunResult `json:"runs"`                 // one per run, in the order of the inputs
-	Comparison  *Comparison `json:"comparison,omitempty"` // against a baseline
-	Gates       []Gate      `json:"gates,omitempty"`      // what had to hold, and whether it did
-	Sweep       *Sweep      `json:"sweep,omitempty"`      // several runs side by side
-	Warnings    []Warning   `json:"warnings,omitempty"`   // about the analysis as a whole
+	Schema      string                `json:"schema"`                // always parley.analysis
+	Version     string                `json:"version"`               // of the layout, major.minor
+	ToolVersion string                `json:"tool_version"`          // of the parley that analyzed
+	Heading     []string              `json:"heading,omitempty"`     // what a reader must know before any figure (a simulated server, an unfinished run)
+	From        Moment                `json:"from"`                  // the moment that latencies count from
+	Percentiles []float64             `json:"percentiles"`           // asked for, in percent
+	Level       float64               `json:"interval_level"`        // nominal coverage of the intervals, 0.95
+	By          []string              `json:"by,omitempty"`          // columns of the groups
+	Objectives  []Objective           `json:"objectives,omitempty"`  // of the goodput
+	Runs        []RunResult           `json:"runs"`                  // one per run, in the order of the inputs
+	Comparisons []*compare.Comparison `json:"comparisons,omitempty"` // against a baseline, one per load
+	Gates       []compare.Gate        `json:"gates,omitempty"`       // what had to hold, and whether it did
+	Sweep       *Sweep                `json:"sweep,omitempty"`       // several runs side by side
+	Warnings    []Warning             `json:"warnings,omitempty"`    // about the analysis as a whole
 }
 
 // Warning is something that the analysis noticed and went on with.

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -77,9 +78,9 @@ func oneLine(s string) string {
 }
 
 func resultDocument(t *testing.T) []byte {
-	docs := comments(t, ".")
-	for k, v := range comments(t, "../schemas") {
-		docs[k] = v
+	docs := map[string]string{}
+	for _, dir := range []string{"../schemas", "compare", "."} { // a name of this package goes before others'
+		maps.Copy(docs, comments(t, dir))
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# The JSON of `parley analyze --format json`\n\n")

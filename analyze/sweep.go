@@ -3,6 +3,10 @@ package analyze
 import (
 	"math"
 	"slices"
+
+	"parley/analyze/compare"
+	"parley/analyze/stat"
+	"parley/schemas"
 )
 
 // sweep sets runs side by side, and finds those that no other beats in both throughput and speed per user.
@@ -80,44 +84,73 @@ func spreads(runs []RunResult) []Spread {
 		if len(group) < 2 {
 			continue
 		}
-		for _, g := range []GateSpec{
-			{Figure: "ttft", Stat: "p50"}, {Figure: "ttft", Stat: "p99"}, {Figure: "tpot", Stat: "p50"},
-			{Figure: "e2e", Stat: "p50"}, {Figure: "request_throughput"}, {Figure: "output_throughput"}, {Figure: "error_rate"},
-		} {
+		for _, name := range []string{"ttft.p50", "ttft.p99", "tpot.p50", "e2e.p50", "request_throughput", "output_throughput", "error_rate"} {
 			var values []float64
 			for _, r := range group {
-				if v := g.get(r); v.Known() {
-					values = append(values, float64(v))
+				if f, ok := gateFigures(r)[name]; ok && !math.IsNaN(f.Value) {
+					values = append(values, f.Value)
 				}
 			}
 			if len(values) > 1 {
-				out = append(out, spread(label, &g, values))
+				out = append(out, spread(label, name, values))
 			}
 		}
 	}
 	return out
 }
 
-func spread(label string, g *GateSpec, values []float64) Spread {
-	n := float64(len(values))
-	s := Spread{Label: label, Runs: int64(len(values)), Name: g.Figure, Unit: "ms", Min: Num(slices.Min(values)), Max: Num(slices.Max(values)), CV: Missing}
-	if g.Stat != "" {
-		s.Name += "." + g.Stat
-	} else {
-		s.Unit = plainFigures[plainFigure(g.Figure)].unit
+func spread(label, name string, values []float64) Spread {
+	mean, std := stat.MeanStd(values)
+	interval := stat.OfRuns(values)
+	s := Spread{
+		Label: label, Runs: int64(len(values)), Name: name, Unit: compare.UnitOf(name), Mean: Num(mean), Std: Num(std),
+		Low: Num(interval.Low), High: Num(interval.High), Min: Num(slices.Min(values)), Max: Num(slices.Max(values)), CV: Missing,
 	}
-	var mean, squares float64
-	for _, v := range values {
-		mean += v / n
-	}
-	for _, v := range values {
-		squares += (v - mean) * (v - mean)
-	}
-	std := math.Sqrt(squares / (n - 1))
-	half := studentT(n-1) * std / math.Sqrt(n)
-	s.Mean, s.Std, s.Low, s.High = Num(mean), Num(std), Num(mean-half), Num(mean+half)
 	if mean != 0 {
 		s.CV = Num(std / math.Abs(mean))
 	}
 	return s
+}
+
+// Sweep sets several runs side by side.
+type Sweep struct {
+	GPUs   float64    `json:"gpus,omitempty"`
+	Rows   []SweepRow `json:"rows"`
+	Labels []Spread   `json:"labels,omitempty"` // over runs of one label
+}
+
+// SweepRow is one run of a sweep.
+type SweepRow struct {
+	Label        string        `json:"label"`
+	Grade        schemas.Grade `json:"grade"`
+	Concurrency  Num           `json:"concurrency"`
+	Rate         Num           `json:"offered_rate"`
+	Requests     Num           `json:"requests_per_s"`
+	OutputTokens Num           `json:"completion_tokens_per_s"`
+	TotalTokens  Num           `json:"total_tokens_per_s"`
+	PerUser      Num           `json:"tokens_per_s_per_user"`
+	PerGPU       Num           `json:"total_tokens_per_s_per_gpu"`
+	OutputPerGPU Num           `json:"completion_tokens_per_s_per_gpu"`
+	TTFTP50      Num           `json:"ttft_p50"`
+	TTFTP99      Num           `json:"ttft_p99"`
+	TPOTP50      Num           `json:"tpot_p50"`
+	E2EP50       Num           `json:"e2e_p50"`
+	ErrorRate    Num           `json:"error_rate"`
+	GoodputShare Num           `json:"goodput_share"`
+	Pareto       bool          `json:"pareto"` // no other run has both more tokens per second and more per user
+}
+
+// Spread is a figure over several runs of one configuration.
+type Spread struct {
+	Label string `json:"label"`
+	Runs  int64  `json:"runs"`
+	Name  string `json:"name"`
+	Unit  string `json:"unit"`
+	Mean  Num    `json:"mean"`
+	Std   Num    `json:"std"`
+	CV    Num    `json:"cv"`  // std / mean
+	Low   Num    `json:"low"` // interval of the mean (Student's t over runs)
+	High  Num    `json:"high"`
+	Min   Num    `json:"min"`
+	Max   Num    `json:"max"`
 }

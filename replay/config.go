@@ -41,6 +41,7 @@ type Config struct {
 	API       string   `json:"api,omitempty"`   // chat, completions, responses, anthropic, ollama; "" is chat
 	Model     string   `json:"model,omitempty"` // "" is the server's first
 	Simulated bool     `json:"simulated,omitempty"`
+	SimURLs   []string `json:"simulated_servers,omitempty"` // the sim: URLs in whose place URLs has addresses
 
 	Concurrency      int      `json:"concurrency,omitempty"`       // closed loop: conversations at once
 	Rate             *float64 `json:"-"`                           // open loop: conversations that start per second; +Inf is no pacing

@@ -28,11 +28,40 @@ func writeCSV(w io.Writer, res *analyze.Result) error {
 			c.group("group", &r.Groups[i])
 		}
 	}
+	c.comparisons(res)
 	out.Flush()
 	if c.err != nil {
 		return c.err
 	}
 	return out.Error()
+}
+
+// comparisons adds the differences (scope comparison: ratios, of shares differences) and the gates (scope
+// gate). Their column verdict says what was found.
+func (c *csvWriter) comparisons(res *analyze.Result) {
+	for _, x := range res.Comparisons {
+		c.run, c.verdict = clean(x.Candidate), ""
+		for i := range x.Rows {
+			d := &x.Rows[i]
+			figure, statistic, _ := strings.Cut(d.Name, ".")
+			value, low, high, what := d.Ratio, d.RatioLow, d.RatioHigh, "ratio"
+			if d.Unit == "share" {
+				value, low, high, what = d.Diff, d.DiffLow, d.DiffHigh, "difference"
+			}
+			tested := "not tested"
+			switch {
+			case d.Changed:
+				tested = "beyond chance"
+			case d.Tested:
+				tested = "within chance"
+			}
+			c.line(c.run, tested, "comparison", "baseline="+clean(x.Baseline), figure, strings.TrimPrefix(statistic+"_"+what, "_"),
+				exact(value), exact(low), exact(high), what, strconv.Itoa(len(x.CandidateRuns)), "")
+		}
+	}
+	for _, g := range res.Gates {
+		c.line(clean(g.Of), string(g.Outcome), "gate", "", clean(g.Expression), "gate", exact(g.Value), exact(g.Low), exact(g.High), "", "", "")
+	}
 }
 
 type csvWriter struct {

@@ -15,26 +15,33 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"parley/analyze"
+	"parley/analyze/compare"
 	"parley/analyze/internal/synth"
 	"parley/schemas"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// result analyzes two runs of one dataset, the second slower, with everything that can be printed.
-func result(t *testing.T, runs int) *analyze.Result {
+// result analyzes runs of one dataset with everything that can be printed: two side by side, or so many a
+// side, the second side slower.
+func result(t *testing.T, kind string) *analyze.Result {
 	t.Helper()
 	dir := t.TempDir()
 	s := synth.Spec{Seed: 3, Conversations: 160, Turns: 6, Slots: 16, TTFT: 60, Gap: 8, Spread: 0.4, Shared: 0.3, Chunks: 20,
 		PerChunk: true, Cached: true, Failures: 0.05, Warmup: 60, Shed: 0.02, StopS: 12}
-	write := func(name string, s synth.Spec) string {
-		path := filepath.Join(dir, name)
-		if _, err := synth.Write(path, s); err != nil {
-			t.Fatal(err)
+	load := func(name string, n int, s synth.Spec) *analyze.Runs {
+		var paths []string
+		for i := range n {
+			s.Repeat, s.Noise = i, s.Noise+100*uint64(i)
+			path := filepath.Join(dir, name+strconv.Itoa(i)+".parquet")
+			if n == 1 {
+				path = filepath.Join(dir, name+".parquet")
+			}
+			if _, err := synth.Write(path, s); err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, path)
 		}
-		return path
-	}
-	load := func(paths ...string) *analyze.Runs {
 		r, err := analyze.Load(t.Context(), paths)
 		if err != nil {
 			t.Fatal(err)
@@ -45,21 +52,25 @@ func result(t *testing.T, runs int) *analyze.Result {
 	slow := s
 	slow.Noise, slow.Slower, slow.Slots = 9, 1.3, 8
 	o := analyze.Options{By: []analyze.GroupSpec{{Column: "turn"}}, Objectives: []analyze.Objective{{Figure: "ttft", Limit: 80}, {Figure: "tpot", Limit: 9}}, GPUs: 2}
-	a := write("before.parquet", s)
-	b := write("after.parquet", slow)
 	var inputs *analyze.Runs
-	if runs > 1 {
-		inputs = load(a, b)
-	} else {
-		inputs = load(b)
-		o.Baseline = load(a)
-		for _, text := range []string{"ttft.p50 < +5%", "error_rate < 20%"} {
-			g, err := analyze.ParseGate(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Gates = append(o.Gates, g)
+	var gates []string
+	switch kind {
+	case "two":
+		inputs = load("run", 2, s)
+	case "described":
+		inputs, o.Baseline = load("after", 1, slow), load("before", 1, s)
+		gates = []string{"ttft.p50 < +5%", "error_rate < 20%", "error_rate < 5%", "ttft.p50 < 1s"}
+	case "compared":
+		inputs, o.Baseline = load("after", 3, slow), load("before", 3, s)
+		o.By = nil
+		gates = []string{"ttft.turns < +5%", "ttft.p99 < +25%", "error_rate < 20%", "verdict >= VALID"}
+	}
+	for _, text := range gates {
+		g, err := analyze.ParseGate(text)
+		if err != nil {
+			t.Fatal(err)
 		}
+		o.Gates = append(o.Gates, g)
 	}
 	res, err := analyze.Analyze(t.Context(), inputs, o)
 	if err != nil {
@@ -96,7 +107,8 @@ func firstDifference(got, want []byte) string {
 }
 
 func TestGolden(t *testing.T) {
-	for name, res := range map[string]*analyze.Result{"compared": result(t, 1), "two": result(t, 2)} {
+	for _, name := range []string{"compared", "described", "two"} {
+		res := result(t, name)
 		for _, format := range []Format{Table, Markdown} {
 			var b bytes.Buffer
 			if err := Write(&b, format, res, Options{}); err != nil {
@@ -115,7 +127,7 @@ func TestUnknownFormat(t *testing.T) {
 
 // JSON reads back as the same result.
 func TestJSONRoundTrip(t *testing.T) {
-	res := result(t, 1)
+	res := result(t, "described")
 	var first, second bytes.Buffer
 	if err := Write(&first, JSON, res, Options{}); err != nil {
 		t.Fatal(err)
@@ -134,7 +146,7 @@ func TestJSONRoundTrip(t *testing.T) {
 
 // The CSV has the exact numbers of the result.
 func TestCSVIsExact(t *testing.T) {
-	res := result(t, 1)
+	res := result(t, "described")
 	var b bytes.Buffer
 	if err := Write(&b, CSV, res, Options{}); err != nil {
 		t.Fatal(err)
@@ -160,7 +172,7 @@ func TestCSVIsExact(t *testing.T) {
 const hostile = "evil\x1b[2J\x1b]0;title\x07\r\n|`<script>alert(1)</script>[a](http://x) @team \u202egpj.exe\u0085\xff会話"
 
 func TestStringsFromFilesAreHarmless(t *testing.T) {
-	res := result(t, 1)
+	res := result(t, "described")
 	r := &res.Runs[0]
 	r.Label, r.Targets[0].Model, r.Dataset.File, r.Ended = hostile, hostile, hostile, hostile
 	r.Total.Counts.ErrorKinds = map[string]int64{hostile: 1}
@@ -169,9 +181,10 @@ func TestStringsFromFilesAreHarmless(t *testing.T) {
 	r.Verdict.Reasons[0].Text = hostile
 	res.Warnings = append(res.Warnings, analyze.Warning{Kind: hostile, Text: hostile})
 	res.Heading = append(res.Heading, hostile)
-	res.Comparison.Baseline, res.Comparison.Candidate = hostile, hostile
-	res.Comparison.Config = []analyze.ConfigChange{{Setting: hostile, Baseline: hostile, Candidate: hostile}}
-	res.Gates[0].Text = hostile
+	c := res.Comparisons[0]
+	c.Baseline, c.Candidate, c.Level, c.Why, c.Notes = hostile, hostile, hostile, hostile, []string{hostile}
+	c.Config = []compare.ConfigChange{{Setting: hostile, Baseline: hostile, Candidate: hostile}}
+	res.Gates[0].Text, res.Gates[0].Of = hostile, hostile
 	res.Sweep.Rows[0].Label = hostile
 	for _, format := range []Format{Table, Markdown, CSV, JSON} {
 		var b bytes.Buffer

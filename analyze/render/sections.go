@@ -22,14 +22,15 @@ type section struct {
 // sections lays a result out as tables.
 func sections(res *analyze.Result) []section {
 	var out []section
+	// What was asked comes first: a gate that failed must not stand below a green verdict.
+	if len(res.Gates) > 0 {
+		out = append(out, gateSection(res))
+	}
+	for _, c := range res.Comparisons {
+		out = append(out, comparisonSections(c)...)
+	}
 	for i := range res.Runs {
 		out = append(out, runSections(res, &res.Runs[i])...)
-	}
-	if res.Comparison != nil {
-		out = append(out, comparisonSections(res.Comparison)...)
-	}
-	if len(res.Gates) > 0 {
-		out = append(out, gateSection(res.Gates))
 	}
 	if res.Sweep != nil && len(res.Sweep.Rows) > 1 || res.Sweep != nil && res.Sweep.GPUs > 0 {
 		out = append(out, sweepSections(res.Sweep)...)

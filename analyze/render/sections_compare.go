@@ -2,50 +2,37 @@ package render
 
 import (
 	"fmt"
+	"strings"
 
 	"parley/analyze"
+	"parley/analyze/compare"
 )
 
-func comparisonSections(c *analyze.Comparison) []section {
+func comparisonSections(c *compare.Comparison) []section {
 	s := section{
 		title: fmt.Sprintf("%s against %s", clean(c.Candidate), clean(c.Baseline)), left: 1,
 		header: []string{"", "baseline", "candidate", "change", "95 % interval", ""},
 	}
-	switch {
-	case c.Slower && c.Faster:
-		s.before = append(s.before, "MIXED: some figures got worse beyond chance, others better")
-	case c.Slower:
-		s.before = append(s.before, "SLOWER beyond chance")
-	case c.Faster:
-		s.before = append(s.before, "FASTER beyond chance")
-	default:
-		s.before = append(s.before, "No difference beyond chance")
+	if c.Level != "" {
+		s.title = clean(c.Level) + ": " + s.title
 	}
-	s.before = append(s.before, sentence(c.Why))
-	if c.Paired {
-		s.before = append(s.before, fmt.Sprintf("%s pairs of turns; %s turns only in the baseline, %s only in the candidate", count(c.Pairs), count(c.OnlyBase), count(c.OnlyCand)))
+	s.title += ": " + clean(c.Headline())
+	s.before = append(s.before, sentence(clean(c.Why)))
+	if c.Tested && c.Common > 0 {
+		s.before = append(s.before, fmt.Sprintf("Latencies over the %s turns that all runs completed (of up to %s)", count(c.Common), count(c.Most)))
 	}
-	for _, d := range c.Rows {
-		mark := ""
-		switch {
-		case d.Changed && d.Worse:
-			mark = "worse"
-		case d.Changed:
-			mark = "better"
-		}
-		between := none
-		if d.RatioLow.Known() {
-			between = change(d.RatioLow) + " to " + change(d.RatioHigh)
-		}
-		base, cand, moved := number(d.Baseline), number(d.Candidate), change(d.Ratio)
-		if d.Unit == "share" { // a change in percent of a percentage misleads
-			base, cand, moved = percent(d.Baseline), percent(d.Candidate), fmt.Sprintf("%+.2f points", float64(d.Diff)*100)
-		}
-		s.rows = append(s.rows, []string{d.Title, base, cand, moved, between, mark})
+	for i := range c.Rows {
+		d := &c.Rows[i]
+		base, cand, moved, between := differenceCells(d)
+		s.rows = append(s.rows, []string{clean(d.Title), base, cand, moved, between, mark(c, d)})
 	}
-	s.after = append(s.after, "Worse and better: beyond chance (1 %, after Holm's correction over the table); rows without an interval are not tested")
-	for _, w := range c.Warnings {
-		s.after = append(s.after, clean(w.Text))
+	if c.Tested {
+		s.after = append(s.after, fmt.Sprintf("WORSE and BETTER: beyond chance, of all %d figures together (5 %%, Holm); worse and better: taken alone", c.TestedRows()))
+	} else {
+		s.after = append(s.after, "Intervals come from within the two runs: how runs vary is not in them, and nothing is tested")
+	}
+	for _, n := range c.Notes {
+		s.after = append(s.after, sentence(clean(n)))
 	}
 	out := []section{s}
 	if len(c.Config) > 0 {
@@ -56,6 +43,51 @@ func comparisonSections(c *analyze.Comparison) []section {
 		out = append(out, conf)
 	}
 	return out
+}
+
+// differenceCells prints a difference: of shares in percentage points, for a change in percent of a percentage
+// misleads.
+func differenceCells(d *compare.Difference) (base, cand, moved, between string) {
+	between = none
+	switch {
+	case d.Unit == "share":
+		base, cand, moved = percent(d.Baseline), percent(d.Candidate), points(d.Diff)
+	case d.Unit == "ratio":
+		base, cand, moved = none, none, change(d.Ratio)
+	default:
+		base, cand, moved = number(d.Baseline), number(d.Candidate), change(d.Ratio)
+	}
+	switch {
+	case d.RatioLow.Known() && d.RatioHigh.Known():
+		between = change(d.RatioLow) + " to " + change(d.RatioHigh)
+	case d.DiffLow.Known() && d.DiffHigh.Known() && d.Unit == "share":
+		between = points(d.DiffLow) + " to " + points(d.DiffHigh)
+	}
+	return base, cand, moved, between
+}
+
+// mark says what a test found.
+func mark(c *compare.Comparison, d *compare.Difference) string {
+	word := "better"
+	if d.Worse {
+		word = "worse"
+	}
+	switch {
+	case !d.Tested && c.Tested:
+		return "not tested"
+	case d.Changed:
+		return strings.ToUpper(word)
+	case d.Alone:
+		return word
+	}
+	return ""
+}
+
+func points(v analyze.Num) string {
+	if !v.Known() {
+		return none
+	}
+	return fmt.Sprintf("%+.2f points", float64(v)*100)
 }
 
 func orNone(s string) string {
@@ -73,14 +105,22 @@ func change(ratio analyze.Num) string {
 	return fmt.Sprintf("%+.2f %%", (float64(ratio)-1)*100)
 }
 
-func gateSection(gates []analyze.Gate) section {
-	s := section{title: "Gates", left: 3, header: []string{"gate", "", "what was found"}}
-	for _, g := range gates {
-		held := "held"
-		if !g.Held {
-			held = "NOT HELD"
+func gateSection(res *analyze.Result) section {
+	s := section{title: "Gates: " + strings.ToUpper(string(res.GatesOutcome())), left: 3, header: []string{"gate", "", "what was found"}}
+	of := map[string]bool{}
+	for _, g := range res.Gates {
+		of[g.Of] = true
+	}
+	for _, g := range res.Gates {
+		text := clean(g.Text)
+		if len(of) > 1 {
+			text = clean(g.Of) + ": " + text
 		}
-		s.rows = append(s.rows, []string{clean(g.Expression), held, clean(g.Text)})
+		outcome := string(g.Outcome)
+		if g.Outcome != compare.Held {
+			outcome = strings.ToUpper(outcome)
+		}
+		s.rows = append(s.rows, []string{clean(g.Expression), outcome, text})
 	}
 	return s
 }

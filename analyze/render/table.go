@@ -70,15 +70,23 @@ func writeTable(w io.Writer, res *analyze.Result, o Options) error {
 	return out.Flush()
 }
 
+// colored marks the last part of a title, behind its colon.
 func colored(title string) string {
-	for grade, color := range map[string]text.Colors{
-		": VALID": {text.Bold, text.FgGreen}, ": SUSPECT": {text.Bold, text.FgYellow}, ": INVALID": {text.Bold, text.FgRed},
-	} {
-		if strings.HasSuffix(title, grade) {
-			return text.Bold.Sprint(strings.TrimSuffix(title, grade)+": ") + color.Sprint(strings.TrimPrefix(grade, ": "))
-		}
+	i := strings.LastIndex(title, ": ")
+	if i < 0 {
+		return text.Bold.Sprint(title)
 	}
-	return text.Bold.Sprint(title)
+	name, said := title[:i+2], title[i+2:]
+	color := text.Colors{text.Bold}
+	switch word, _, _ := strings.Cut(said, " "); word {
+	case "VALID", "HELD", "BETTER":
+		color = append(color, text.FgGreen)
+	case "SUSPECT", "UNDECIDED", "MIXED":
+		color = append(color, text.FgYellow)
+	case "INVALID", "FAILED", "WORSE":
+		color = append(color, text.FgRed)
+	}
+	return text.Bold.Sprint(name) + color.Sprint(said)
 }
 
 func writeMarkdown(w io.Writer, res *analyze.Result) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/analyze"
+	"parley/analyze/compare"
 	"parley/schemas"
 )
 
@@ -19,14 +20,14 @@ type page struct {
 
 	Title      string
 	Subtitle   string
-	Heading    []string // above the title: what a reader must know first
+	Heading    []string  // above the title: what a reader must know first
+	Answers    []verdict // what was asked with a baseline or gates: the headline
 	Verdicts   []verdict
 	Fold       bool // the reasons of many verdicts are folded away
 	Gates      *table
 	Warnings   []string
 	Tiles      []tile
 	Comparison []table
-	Changes    string // the comparison in a sentence
 	Sweep      []table
 	Summary    []table
 	Groups     []table
@@ -67,6 +68,7 @@ func newPage(r *analyze.Result) *page {
 		Title:    title(r),
 		Subtitle: subtitle(r),
 		Heading:  together(r, r.Heading),
+		Answers:  answers(r),
 		Gates:    gates(r.Gates),
 		Tiles:    tiles(r),
 		Terms:    terms(r),
@@ -90,9 +92,8 @@ func newPage(r *analyze.Result) *page {
 	}
 	p.Fold = len(r.Runs) > 3
 	p.Warnings = together(r, p.Warnings)
-	if r.Comparison != nil {
-		p.Changes = changes(r.Comparison)
-		p.Comparison = comparison(r.Comparison)
+	for i, c := range r.Comparisons {
+		p.Comparison = append(p.Comparison, comparison(c, i)...)
 	}
 	p.Sweep = sweep(r.Sweep)
 	p.Summary = summary(r)
@@ -181,7 +182,8 @@ func contains(list []string, s string) bool {
 }
 
 func title(r *analyze.Result) string {
-	if c := r.Comparison; c != nil {
+	if len(r.Comparisons) > 0 {
+		c := r.Comparisons[0]
 		return c.Candidate + " against " + c.Baseline
 	}
 	if len(r.Runs) == 1 {
@@ -297,32 +299,50 @@ func latencyTile(f *analyze.Figure) tile {
 	return t
 }
 
-func gates(list []analyze.Gate) *table {
+// answers are the gates' and the comparisons' outcomes, which come before the verdicts: a failed gate must
+// not stand below a green VALID.
+func answers(r *analyze.Result) []verdict {
+	var out []verdict
+	if len(r.Gates) > 0 {
+		counts := map[compare.Outcome]int{}
+		v := verdict{}
+		for _, g := range r.Gates {
+			counts[g.Outcome]++
+			if g.Outcome != compare.Held {
+				v.Reasons = append(v.Reasons, reason{Word: strings.ToUpper(string(g.Outcome)), Class: outcomeClass(g.Outcome), Text: sentence(g.Expression + ": " + g.Text)})
+			}
+		}
+		o := r.GatesOutcome()
+		v.Word, v.Class = "Gates "+string(o), outcomeClass(o)
+		v.Text = fmt.Sprintf("%d held, %d failed, %d undecided.", counts[compare.Held], counts[compare.Failed], counts[compare.Undecided])
+		out = append(out, v)
+	}
+	for _, c := range r.Comparisons {
+		v := verdict{Label: c.Level, Word: c.Headline(), Class: "suspect", Text: sentence(c.Why)}
+		switch {
+		case c.Bad() && !c.Faster:
+			v.Class = "invalid"
+		case c.Tested && !c.Bad():
+			v.Class = "valid"
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func outcomeClass(o compare.Outcome) string {
+	return map[compare.Outcome]string{compare.Held: "valid", compare.Failed: "invalid", compare.Undecided: "suspect"}[o]
+}
+
+func gates(list []compare.Gate) *table {
 	if len(list) == 0 {
 		return nil
 	}
-	t := &table{ID: "gates", Title: "Gates", Note: "What had to hold.", Head: heads(3, "Gate", "Held", "Why", "Value")}
+	t := &table{ID: "gates", Title: "Gates", Note: "What had to hold. The bounds decide, not the value found: undecided is what they do not say.", Head: heads(4, "Gate", "Runs", "Outcome", "Why")}
+	t.Head = append(t.Head, rangeHead("Value"))
 	for _, g := range list {
-		held := cell{Text: "yes", Class: "text better"}
-		if !g.Held {
-			held = cell{Text: "no", Class: "text worse"}
-		}
-		t.add([]cell{rowHead(g.Expression), held, wrapCell(g.Text), numCell(g.Value)})
+		class := map[compare.Outcome]string{compare.Held: "text better", compare.Failed: "text worse", compare.Undecided: "text"}[g.Outcome]
+		t.add([]cell{rowHead(g.Expression), wrapCell(g.Of), {Text: string(g.Outcome), Class: class}, wrapCell(g.Text), rangeCell(g.Value, g.Low, g.High, number)})
 	}
 	return t
-}
-
-func changes(c *analyze.Comparison) string {
-	var text string
-	switch {
-	case c.Slower && c.Faster:
-		text = "Some figures got worse beyond chance, others better."
-	case c.Slower:
-		text = "Worse beyond chance."
-	case c.Faster:
-		text = "Better beyond chance."
-	default:
-		text = "No difference beyond chance."
-	}
-	return text + " " + sentence(c.Why)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"parley/analyze"
+	"parley/analyze/compare"
 	"parley/schemas"
 )
 
@@ -40,10 +41,10 @@ func example(s string) (*analyze.Result, *analyze.Plots) {
 	r := &analyze.Result{
 		ToolVersion: s, Heading: []string{s}, From: analyze.FromSent, Percentiles: []float64{50, 99}, By: []string{s}, Level: 0.95,
 		Objectives: []analyze.Objective{{Figure: s, Limit: 5}}, Runs: []analyze.RunResult{run},
-		Comparison: &analyze.Comparison{Baseline: s, Candidate: s, Why: s, Config: []analyze.ConfigChange{{Setting: s, Baseline: s, Candidate: s}}, Rows: []analyze.Difference{{Title: s, Unit: s}}, Warnings: []analyze.Warning{{Text: s}}},
-		Gates:      []analyze.Gate{{Expression: s, Text: s}},
-		Sweep:      &analyze.Sweep{Rows: []analyze.SweepRow{{Label: s, Grade: schemas.Grade(s)}}, Labels: []analyze.Spread{{Label: s, Name: s, Unit: s}}},
-		Warnings:   []analyze.Warning{{Text: s}},
+		Comparisons: []*compare.Comparison{{Level: s, Baseline: s, Candidate: s, Why: s, Config: []compare.ConfigChange{{Setting: s, Baseline: s, Candidate: s}}, Rows: []compare.Difference{{Title: s, Unit: s}}, Notes: []string{s}}},
+		Gates:       []compare.Gate{{Expression: s, Of: s, Outcome: compare.Failed, Text: s}},
+		Sweep:       &analyze.Sweep{Rows: []analyze.SweepRow{{Label: s, Grade: schemas.Grade(s)}}, Labels: []analyze.Spread{{Label: s, Name: s, Unit: s}}},
+		Warnings:    []analyze.Warning{{Text: s}},
 	}
 	p := &analyze.Plots{Runs: []analyze.RunPlots{{
 		Label: s, Telemetry: []analyze.TelemetrySeries{{Source: s, Name: s}},
@@ -211,7 +212,7 @@ func TestHeadingSaysSimulated(t *testing.T) {
 	r, p := example("x")
 	r.Heading = nil
 	r.Runs[0].Simulated = true
-	r.Comparison = nil
+	r.Comparisons = nil
 	page := render(t, r, p)
 	head, _, _ := strings.Cut(page[strings.Index(page, "<main"):], `<div class="card verdict`)
 	if !strings.Contains(head, "simulated server") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/analyze"
+	"parley/analyze/compare"
 	"parley/schemas"
 )
 
@@ -331,47 +332,66 @@ func groupColumns(r *analyze.Result, run *analyze.RunResult) []groupColumn {
 	return out
 }
 
-func comparison(c *analyze.Comparison) []table {
+func comparison(c *compare.Comparison, place int) []table {
 	t := table{ID: "comparison", Title: c.Candidate + " against " + c.Baseline}
-	t.Note = "A change is marked when it is beyond chance, corrected for the number of rows."
-	if c.Paired {
-		t.Note = fmt.Sprintf("%s pairs of turns. %s", count(c.Pairs), t.Note)
+	t.Note = sentence(c.Why)
+	if c.Tested && c.Common > 0 {
+		t.Note += fmt.Sprintf(" Latencies are over the %s turns that all runs completed, of up to %s.", count(c.Common), count(c.Most))
 	}
 	t.Head = append(heads(1, "Figure"), cell{Text: "Baseline"}, cell{Text: "Candidate"}, rangeHead("Difference"), rangeHead("Relative"),
 		cell{Text: "p"}, cell{Text: "Change", Class: "text"})
-	for _, d := range c.Rows {
+	for i := range c.Rows {
+		d := &c.Rows[i]
 		relative := func(ratio float64) string {
 			return signed(percent(ratio), ratio)
 		}
 		difference := func(v float64) string { return signed(number(v), v) }
-		word := cell{Text: "none", Class: "text none", CSV: "none"}
-		if d.Changed {
-			word = cell{Text: "better", Class: "text better"}
-			if d.Worse {
-				word = cell{Text: "worse", Class: "text worse"}
-			}
-		}
 		name := d.Title
 		if d.Unit != "" {
 			name += " (" + d.Unit + ")"
 		}
 		t.add([]cell{
 			rowHead(name), numCell(d.Baseline), numCell(d.Candidate), rangeCell(d.Diff, d.DiffLow, d.DiffHigh, difference),
-			rangeCell(d.Ratio-1, d.RatioLow-1, d.RatioHigh-1, relative), valueCell(float64(d.P), chance), word,
+			rangeCell(d.Ratio-1, d.RatioLow-1, d.RatioHigh-1, relative), valueCell(float64(d.P), chance), changeCell(d),
 		})
 	}
-	for _, w := range c.Warnings {
-		t.Notes = append(t.Notes, sentence(w.Text))
+	if c.Tested {
+		t.Notes = append(t.Notes, fmt.Sprintf("A change is beyond chance if it is so of all %d figures together (5 %%, Holm's correction); alone: if it were the only figure.", c.TestedRows()))
+	} else {
+		t.Notes = append(t.Notes, "Intervals come from within the two runs: how runs vary is not in them, and nothing is tested.")
+	}
+	for _, n := range c.Notes {
+		t.Notes = append(t.Notes, sentence(n))
+	}
+	if c.Level != "" {
+		t.ID, t.Title = fmt.Sprintf("comparison-%d", place), c.Level+": "+t.Title
 	}
 	out := []table{t}
 	if len(c.Config) > 0 {
-		k := table{ID: "changes", Title: "What changed in the configuration", Head: heads(3, "Setting", "Baseline", "Candidate")}
+		k := table{ID: strings.Replace(t.ID, "comparison", "changes", 1), Title: "What changed in the configuration", Head: heads(3, "Setting", "Baseline", "Candidate")}
 		for _, x := range c.Config {
 			k.add([]cell{rowHead(x.Setting), wrapCell(x.Baseline), wrapCell(x.Candidate)})
 		}
 		out = append(out, k)
 	}
 	return out
+}
+
+// changeCell says what the test of a figure found.
+func changeCell(d *compare.Difference) cell {
+	word := "better"
+	if d.Worse {
+		word = "worse"
+	}
+	switch {
+	case !d.Tested:
+		return cell{Text: "not tested", Class: "text none", CSV: "not tested"}
+	case d.Changed:
+		return cell{Text: word, Class: "text " + word}
+	case d.Alone:
+		return cell{Text: word + ", alone", Class: "text"}
+	}
+	return cell{Text: "within chance", Class: "text none", CSV: "within chance"}
 }
 
 // chance prints a probability.

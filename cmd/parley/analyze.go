@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"parley/analyze"
+	"parley/analyze/compare"
 	"parley/analyze/render"
 	"parley/analyze/report"
 	"parley/schemas"
@@ -33,8 +34,9 @@ type analyzeCommand struct {
 	Force  bool   `group:"Output" help:"Overwrite files."`
 	Schema string `group:"Output" placeholder:"FORMAT" help:"Print the data dictionary (markdown, json or text) and exit."`
 
-	Baseline string   `group:"Comparison" placeholder:"RUN" help:"Compare with this run: turn by turn if both replayed the same dataset."`
-	Gate     []string `group:"Comparison" sep:"none" placeholder:"CONDITION" help:"What must hold, such as 'ttft.p99 < +5%' or 'error_rate < 1%'; exit code 3 if it does not. Repeatable."`
+	Baseline  []string `group:"Comparison" sep:"none" placeholder:"RUN" help:"Compare with these runs: files, folders or globs. Several runs a side tell a change from chance; one a side is described. Repeatable."`
+	Gate      []string `group:"Comparison" sep:"none" placeholder:"CONDITION" help:"What must hold, such as 'ttft.p99 < +5%', 'error_rate < 1%' or 'verdict >= SUSPECT'. Exit code 3 if one failed, 4 if none failed and one is undecided. Repeatable."`
+	Undecided string   `group:"Comparison" default:"" enum:",pass,fail" placeholder:"pass|fail" help:"Let undecided gates count as held (pass) or as failed (fail)."`
 }
 
 // Help is shown below the flags.
@@ -43,7 +45,8 @@ func (analyzeCommand) Help() string {
 
   parley analyze run.parquet
   parley analyze run.parquet --by turn --slo ttft=500ms --slo tpot=50ms --html report.html
-  parley analyze after.parquet --baseline before.parquet --gate 'ttft.p99 < +5%' --format markdown
+  parley analyze after.parquet --baseline before.parquet        # one run a side: a description
+  parley analyze 'after/*.parquet' --baseline 'before/*.parquet' --gate 'ttft.p99 < +5%' --format markdown
   parley analyze 'sweep/*.parquet' --gpus 8 --format csv
   parley analyze run.parquet.journal          # a run that is going on, or was killed
   parley analyze --schema markdown`
@@ -73,8 +76,8 @@ func (c *analyzeCommand) run(ctx context.Context, p *program, ui *ui) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, runs.Close()) }()
-	if c.Baseline != "" {
-		if o.Baseline, err = analyze.Load(ctx, []string{c.Baseline}); err != nil {
+	if len(c.Baseline) > 0 {
+		if o.Baseline, err = analyze.Load(ctx, c.Baseline); err != nil {
 			return fmt.Errorf("--baseline: %w", err)
 		}
 		defer func() { err = errors.Join(err, o.Baseline.Close()) }()
@@ -89,10 +92,16 @@ func (c *analyzeCommand) run(ctx context.Context, p *program, ui *ui) (err error
 	if err := c.print(ctx, p, ui, runs, result, o); err != nil {
 		return err
 	}
-	for _, g := range result.Gates {
-		if !g.Held {
-			return exitError{code: codeVerdict}
-		}
+	return c.gatesCode(result.GatesOutcome())
+}
+
+// gatesCode gives the exit code of what became of the gates.
+func (c *analyzeCommand) gatesCode(outcome compare.Outcome) error {
+	switch {
+	case outcome == compare.Failed, outcome == compare.Undecided && c.Undecided == "fail":
+		return exitError{code: codeVerdict}
+	case outcome == compare.Undecided && c.Undecided != "pass":
+		return exitError{code: codeUndecided}
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ const (
 	codeOK          = 0
 	codeFailed      = 1
 	codeUsage       = 2
-	codeVerdict     = 3 // the verdict is INVALID, or a gate did not hold
+	codeVerdict     = 3 // the verdict is INVALID, or a gate failed
+	codeUndecided   = 4 // no gate failed, and one is undecided
 	codeInterrupted = 130
 )
 
@@ -69,7 +70,7 @@ const description = `parley benchmarks LLM servers with multi-turn conversations
 
 Every flag can also be set in the environment, as PARLEY_<VERB>_<FLAG> (PARLEY_REPLAY_RATE=5), and in a
 profile (--profile). Exit codes: 0 done, 1 failed, 2 usage, 3 the verdict of replay is INVALID or a
-gate of analyze did not hold, 130 interrupted (with its rows written).`
+gate of analyze failed, 4 none failed and one is undecided, 130 interrupted (with its rows written).`
 
 // parsed says how parsing the command line ended, when it ended the program.
 type parsed struct{ code int }

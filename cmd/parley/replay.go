@@ -150,6 +150,7 @@ func (c *replayCommand) simulators(ctx context.Context, cfg *replay.Config) (sto
 		stops = append(stops, s.Stop)
 		cfg.URLs[i] = s.URL
 		cfg.Simulated = true
+		cfg.SimURLs = append(cfg.SimURLs, url)
 	}
 	return stop, nil
 }

@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": exitCode,
 			"hide": hidden,
+			"runs": madeRuns,
 		},
 	})
 }

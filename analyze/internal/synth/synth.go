@@ -31,6 +31,7 @@ type Spec struct {
 	Cached        bool    // the server tells cached tokens
 	Slower        float64 // factor on TTFT and gaps that only the run's noise seed does not share; 0 is 1
 	Noise         uint64  // seed of what differs between two runs of one dataset
+	Repeat        int     // which repeat of its level the run is
 	StopS         float64 // the run stops after so many seconds: later turns are canceled or not reached
 	Looped        bool    // every other conversation is the second instance of the one before
 }
@@ -186,7 +187,7 @@ func Meta(s Spec) *schemas.RunMeta {
 		panic(err) // a map of numbers
 	}
 	return &schemas.RunMeta{
-		RunID: fmt.Sprintf("synth-%d-%d", s.Seed, s.Noise), ToolVersion: "test", Config: config, Seed: s.Seed, Shards: 1,
+		RunID: fmt.Sprintf("synth-%d-%d", s.Seed, s.Noise), ToolVersion: "test", Config: config, Seed: s.Seed, Repeat: s.Repeat, Shards: 1,
 		Dataset:   schemas.DatasetRef{File: "synth.parquet", ContentHash: fmt.Sprintf("synth-%d-%d", s.Seed, s.Conversations)},
 		Targets:   []schemas.Target{{URL: "http://127.0.0.1:8000", API: "chat", Model: "sim"}},
 		Origin:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"parley/analyze"
+	"parley/analyze/compare"
 	"parley/schemas"
 )
 
@@ -24,9 +25,9 @@ func two() (*analyze.Result, *analyze.Plots) {
 	before, after := load(7, 120, 1), load(7, 120, 1.12)
 	r := result(runResult("after", after), runResult("before", before))
 	r.Runs[1].Verdict = schemas.Verdict{Grade: schemas.Valid}
-	c := &analyze.Comparison{Baseline: "before", Candidate: "after", Paired: true, Why: "Both replayed the dataset sha256:2c26b46b.", Pairs: 1120, Slower: true,
-		BaseGrade: schemas.Valid, CandGrade: schemas.Suspect,
-		Config: []analyze.ConfigChange{{Setting: "targets.0.url", Baseline: "http://10.0.0.12:8000", Candidate: "http://10.0.0.13:8000"}}}
+	c := &compare.Comparison{Baseline: "before (5 runs)", Candidate: "after (5 runs)", Tested: true, Paired: true, Why: "5 pairs of runs with the same dataset, level, repeat and seed, compared pair by pair",
+		Common: 1120, Most: 1180, Slower: true, Primary: "ttft.p50",
+		Config: []compare.ConfigChange{{Setting: "targets.0.url", Baseline: "http://10.0.0.12:8000", Candidate: "http://10.0.0.13:8000"}}}
 	for _, d := range []struct {
 		name, title, unit string
 		base, ratio       analyze.Num
@@ -35,17 +36,17 @@ func two() (*analyze.Result, *analyze.Plots) {
 		{"ttft.p50", "TTFT p50", "ms", 61.2, 1.119, true}, {"ttft.p99", "TTFT p99", "ms", 1204, 1.08, false},
 		{"tpot.p50", "TPOT p50", "ms/token", 13.02, 1.121, true}, {"request_throughput", "Turns per second", "1/s", 9.81, 0.99, false},
 	} {
-		x := analyze.Difference{Name: d.name, Title: d.title, Unit: d.unit, Baseline: d.base, Candidate: d.base * d.ratio, Diff: d.base * (d.ratio - 1),
-			DiffLow: d.base * (d.ratio - 1.04), DiffHigh: d.base * (d.ratio - 0.96), Ratio: d.ratio, RatioLow: d.ratio - 0.04, RatioHigh: d.ratio + 0.04, P: 0.31}
+		x := compare.Difference{Name: d.name, Title: d.title, Unit: d.unit, Baseline: d.base, Candidate: d.base * d.ratio, Diff: d.base * (d.ratio - 1),
+			DiffLow: d.base * (d.ratio - 1.04), DiffHigh: d.base * (d.ratio - 0.96), Ratio: d.ratio, RatioLow: d.ratio - 0.04, RatioHigh: d.ratio + 0.04, P: 0.31, Tested: true}
 		if d.changed {
 			x.P, x.Changed, x.Worse = 0.0000004, true, true
 		}
 		c.Rows = append(c.Rows, x)
 	}
-	r.Comparison = c
-	r.Gates = []analyze.Gate{
-		{Expression: "ttft.p99 < +10%", Held: true, Value: 0.08, Text: "TTFT p99 rose by 8 %, the bound is 10 %."},
-		{Expression: "tpot.p50 < +5%", Value: 0.121, Text: "TPOT p50 rose by 12.1 %, the bound is 5 %."},
+	r.Comparisons = []*compare.Comparison{c}
+	r.Gates = []compare.Gate{
+		{Expression: "ttft.p99 < +10%", Of: "after (5 runs)", Outcome: compare.Undecided, Value: 0.08, Low: 0.04, High: 0.12, Text: "ttft.p99 went from 1204 ms to 1300 ms, +8 % (95 %: +4 % to +12 %); wanted < +10 %; it would take about 6 more runs a side like these"},
+		{Expression: "tpot.p50 < +5%", Of: "after (5 runs)", Outcome: compare.Failed, Value: 0.121, Low: 0.08, High: 0.16, Text: "tpot.p50 went from 13.02 ms to 14.6 ms, +12.1 % (95 %: +8 % to +16 %); wanted < +5 %"},
 	}
 	return r, &analyze.Plots{Runs: []analyze.RunPlots{runPlots("after", after, 8), runPlots("before", before, 7)}}
 }
@@ -119,7 +120,7 @@ func hostile() (*analyze.Result, *analyze.Plots) {
 	}
 	r := result(run)
 	r.Heading, r.ToolVersion = attacks, attacks[0]
-	r.Gates = []analyze.Gate{{Expression: attacks[0], Text: attacks[2]}}
+	r.Gates = []compare.Gate{{Expression: attacks[0], Text: attacks[2]}}
 	p := runPlots(attacks[0], turns, 7)
 	for j := range p.Lanes {
 		p.Lanes[j].Conversation = next()

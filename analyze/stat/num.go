@@ -1,4 +1,4 @@
-package analyze
+package stat
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Num is a figure that may be missing. NaN and infinities, which JSON has no way to write, are null in
+// Num is a figure of a result that may be missing. NaN and infinities, which JSON has no way to write, are null in
 // JSON; null reads back as NaN.
 type Num float64
 

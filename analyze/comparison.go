@@ -1,0 +1,216 @@
+package analyze
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"parley/analyze/compare"
+)
+
+// Comparisons and gates are judged by package compare, from values. Here is how runs become such values,
+// and which of them belong together.
+
+// compareAll compares with the baseline, level by level, and checks the gates.
+func compareAll(ctx context.Context, res *Result, runs *Runs, o *Options) error {
+	if o.Baseline == nil && len(o.Gates) == 0 {
+		return nil
+	}
+	cand := groupRuns(runs.list, o.Baseline != nil)
+	if o.Baseline == nil {
+		for _, group := range cand {
+			checkGates(res, o, valuesOf(runs, res.Runs, group, o, false), nil)
+		}
+		return nil
+	}
+	plain := *o
+	plain.By, plain.Baseline, plain.Gates = nil, nil, nil
+	var results []RunResult
+	for _, r := range o.Baseline.list {
+		base, err := analyzeRun(ctx, r, &plain)
+		if err != nil {
+			return fmt.Errorf("baseline: %w", err)
+		}
+		results = append(results, *base)
+	}
+	base := groupRuns(o.Baseline.list, true)
+	if len(base) == 1 && len(cand) == 1 { // levels by other names, if any, are what is compared
+		base[0].level = cand[0].level
+	}
+	var left []string
+	of := make([]*compare.Comparison, len(cand)) // of each group; nil: the baseline has none like it
+	for at, group := range cand {
+		i := slices.IndexFunc(base, func(b runGroup) bool { return b.level == group.level })
+		if i < 0 {
+			left = append(left, group.level)
+			continue
+		}
+		c := compare.New(valuesOf(o.Baseline, results, base[i], o, true), valuesOf(runs, res.Runs, group, o, true))
+		if len(cand) > 1 {
+			c.Level = group.level
+		}
+		c.Config = configChanges(groupOf(o.Baseline, base[i]), groupOf(runs, group))
+		res.Comparisons = append(res.Comparisons, c)
+		of[at] = c
+	}
+	if len(left) > 0 {
+		res.Warnings = append(res.Warnings, Warning{"no_baseline", "the baseline has no run of " + strings.Join(left, ", ") + ": these are not compared"})
+	}
+	if len(res.Comparisons) == 0 {
+		return fmt.Errorf("no run of the baseline has the load of one of the runs (%s): nothing to compare", strings.Join(left, ", "))
+	}
+	compare.Decide(res.Comparisons...)
+	for i, group := range cand {
+		checkGates(res, o, valuesOf(runs, res.Runs, group, o, false), of[i])
+	}
+	return nil
+}
+
+func checkGates(res *Result, o *Options, runs []compare.Run, c *compare.Comparison) {
+	for i := range o.Gates {
+		res.Gates = append(res.Gates, o.Gates[i].Check(runs, c))
+	}
+}
+
+// runGroup is runs of one load, by their places.
+type runGroup struct {
+	level string
+	runs  []int
+}
+
+// groupRuns puts runs of one load together: by the level of their plan. Without a plan, the runs of a side of
+// a comparison are one group; else runs of one label are, as in the table of spreads.
+func groupRuns(list []*run, side bool) []runGroup {
+	var out []runGroup
+	var names []string
+	for i, r := range list {
+		level := r.meta.Level
+		name := r.meta.Plan + "\x00" + level
+		switch {
+		case side:
+			name = level
+		case level == "" && r.meta.Label != "":
+			name = "\x00\x00" + r.meta.Label
+		case level == "":
+			name = fmt.Sprint("\x00\x00\x00", i)
+		}
+		at := slices.Index(names, name)
+		if at < 0 {
+			at = len(names)
+			names = append(names, name)
+			out = append(out, runGroup{level: level})
+		}
+		out[at].runs = append(out[at].runs, i)
+	}
+	return out
+}
+
+func groupOf(runs *Runs, g runGroup) []*run {
+	var out []*run
+	for _, i := range g.runs {
+		out = append(out, runs.list[i])
+	}
+	return out
+}
+
+// valuesOf makes the values of a group of runs; with their turns if they are to be compared.
+func valuesOf(runs *Runs, results []RunResult, g runGroup, o *Options, turns bool) []compare.Run {
+	var out []compare.Run
+	for _, i := range g.runs {
+		r, res := runs.list[i], &results[i]
+		v := compare.Run{
+			Label: r.label, RunID: r.meta.RunID, Grade: res.Verdict.Grade, Simulated: r.meta.Simulated, Figures: gateFigures(res),
+			Pair: compare.Pair{Dataset: r.meta.Dataset.ContentHash, Level: r.meta.Level, Repeat: r.meta.Repeat, Seed: r.meta.Seed},
+		}
+		if turns {
+			v.Turns, v.Latency = r.turns(o)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// turns gives the completed turns in the window, and their latencies.
+func (r *run) turns(o *Options) ([]compare.Turn, map[string][]float64) {
+	f := r.frame
+	w, _ := findWindow(r, f, o.Window)
+	turn, ids, instance := f.ints("turn"), f.strs("conversation_id"), f.ints("instance")
+	var out []compare.Turn
+	latency := map[string][]float64{}
+	values := map[string]func(int) float64{}
+	for _, name := range compare.Latencies() {
+		values[name] = rowFigure(name).values(f, o)
+		latency[name] = nil
+	}
+	for row := range f.rows {
+		if !f.main[row] || f.status[row] != statusOK || !w.holds(f, turn, row) {
+			continue
+		}
+		id := ""
+		if c := ids.Codes[row]; c >= 0 {
+			id = ids.Values[c]
+		}
+		out = append(out, compare.Turn{Conversation: id, Instance: instance[row], Index: turn[row]})
+		for name, value := range values {
+			latency[name] = append(latency[name], value(row))
+		}
+	}
+	return out, latency
+}
+
+// gateFigures gives every figure of a run that a gate can be about.
+func gateFigures(r *RunResult) map[string]compare.Figure {
+	out := map[string]compare.Figure{}
+	g := &r.Total
+	for i := range g.Figures {
+		f := &g.Figures[i]
+		if f.N == 0 {
+			continue
+		}
+		mean := compare.Value(float64(f.Mean))
+		mean.Low, mean.High, mean.N = float64(f.MeanLow), float64(f.MeanHigh), float64(f.N)
+		out[f.Name+".mean"] = mean
+		for name, v := range map[string]Num{"std": f.Std, "min": f.Min, "max": f.Max} {
+			out[f.Name+"."+name] = compare.Value(float64(v))
+		}
+		for _, p := range f.Percentiles {
+			out[fmt.Sprintf("%s.p%g", f.Name, p.P)] = compare.Figure{
+				Value: float64(p.Value), Low: float64(p.Low), High: float64(p.High), Lower: float64(p.Low), Upper: float64(p.High),
+				N: float64(f.N), Effective: float64(f.Clusters),
+			}
+		}
+	}
+	c := &g.Counts
+	// Turns of a conversation fail together: each conversation counts as one trial.
+	out["error_rate"] = compare.ShareOf(c.Failed, c.OK+c.Failed, float64(c.Conversations))
+	out["request_throughput"] = compare.Value(float64(g.Throughput.Requests))
+	out["output_throughput"] = compare.Value(float64(g.Throughput.CompletionTokens))
+	out["total_throughput"] = compare.Value(float64(g.Throughput.TotalTokens))
+	out["cache_reuse"] = compare.Value(float64(g.Tokens.CacheReuse))
+	out["goodput"], out["goodput_share"] = compare.Value(math.NaN()), compare.Value(math.NaN())
+	if g.Goodput != nil {
+		out["goodput"] = compare.Value(float64(g.Goodput.Requests))
+		out["goodput_share"] = compare.ShareOf(g.Goodput.Good, g.Goodput.Of, float64(c.Conversations))
+	}
+	return out
+}
+
+// GatesOutcome says what became of all gates together: failed if one did, else undecided if one is, else
+// held. It is held without gates.
+func (r *Result) GatesOutcome() compare.Outcome {
+	out := compare.Held
+	for _, g := range r.Gates {
+		if g.Outcome == compare.Failed {
+			return compare.Failed
+		}
+		if g.Outcome == compare.Undecided {
+			out = compare.Undecided
+		}
+	}
+	return out
+}
+
+// ParseGate reads a condition: see [compare.ParseGate].
+func ParseGate(s string) (compare.Spec, error) { return compare.ParseGate(s, FigureNames()) }
