@@ -52,7 +52,7 @@ func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose) (*builder, 
 		}
 		b.shared = append(b.shared, prose.Message(part))
 	}
-	if s.ToolUse != nil {
+	if s.ToolUse != nil || s.SubAgents != nil {
 		if b.tools, err = newToolSet(); err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (b *builder) conversation(pl *plan) (*schemas.Conversation, error) {
 	if pl.shared > 0 {
 		c.Messages = append(c.Messages, message("system", b.shared[pl.group]))
 	}
-	text := &passage{b: b, r: random.Stream(b.seed, "text", uint64(pl.index)), index: uint64(pl.index), tape: pl.tape}
+	text := &passage{b: b, r: random.Stream(b.seed, "text", pl.number()), index: pl.number(), tape: pl.tape}
 	prompt := 0
 	call := toolCall{}
 	for t := range pl.turns {
@@ -120,6 +120,7 @@ func (b *builder) conversation(pl *plan) (*schemas.Conversation, error) {
 		}
 		call = last
 	}
+	pl.descend(c)
 	return c, nil
 }
 
@@ -174,9 +175,10 @@ func (b *builder) turn(c *schemas.Conversation, pl *plan, t int, prompt *int) {
 		OutputTokens:         int64p(pl.turns[t].output),
 		ExpectedCachedTokens: int64p(cached),
 	}
-	if t > 0 && (b.spec.ThinkTime.Given() || pl.turns[t].tool) {
-		think := pl.turns[t].think
-		row.ThinkTimeMS = &think
+	if wait := pl.turns[t].think; t > 0 && pl.turns[t].tool {
+		row.ToolTimeMS = &wait
+	} else if t > 0 && b.spec.ThinkTime != nil {
+		row.ThinkTimeMS = &wait
 	}
 	*prompt += pl.turns[t].output
 	c.Turns = append(c.Turns, row)
@@ -186,7 +188,7 @@ func (b *builder) turn(c *schemas.Conversation, pl *plan, t int, prompt *int) {
 func (b *builder) answer(c *schemas.Conversation, pl *plan, t int, text *passage) (toolCall, error) {
 	n := pl.turns[t].output
 	if t+1 < len(pl.turns) && pl.turns[t+1].tool {
-		r := random.Stream(b.seed, "tool call", uint64(pl.index), uint64(t))
+		r := random.Stream(b.seed, "tool call", pl.number(), uint64(t))
 		call, m, err := b.tools.call(b.prose, r, n)
 		if err != nil {
 			return toolCall{}, err

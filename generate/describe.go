@@ -36,6 +36,7 @@ type Description struct {
 	Output       Summary `json:"output_tokens"`
 	Conversation Summary `json:"conversation_tokens"` // last prompt and its answer
 	ThinkTime    Summary `json:"think_time_s"`        // before later turns that have one
+	ToolTime     Summary `json:"tool_time_s"`         // the same
 
 	Arrivals *ArrivalSummary `json:"arrivals,omitempty"`
 	Cache    CacheCeiling    `json:"cache_ceiling"`
@@ -45,7 +46,8 @@ type Description struct {
 	WithTools int64                       `json:"conversations_with_tools,omitempty"`
 	WithParts int64                       `json:"conversations_with_parts,omitempty"` // multi-part content, such as images
 	SubAgents int64                       `json:"conversations_of_a_parent,omitempty"`
-	Tags      map[string]map[string]int64 `json:"tags,omitempty"` // conversations by value; "..." for the rarer ones
+	Joins     int64                       `json:"turns_that_join,omitempty"` // that wait for other conversations' ends
+	Tags      map[string]map[string]int64 `json:"tags,omitempty"`            // conversations by value; "..." for the rarer ones
 
 	Skipped map[string]int64 `json:"skipped,omitempty"` // records that could not be used, by reason
 	Notes   []string         `json:"notes,omitempty"`
@@ -154,8 +156,8 @@ type describer struct {
 	desc   Description
 	groups map[string]*PrefixGroup
 
-	turnsPer, firstNew, laterNew, prompt, output, conversation, think, starts []float64
-	first, later                                                              [2]int64 // prompt tokens, cached ones
+	turnsPer, firstNew, laterNew, prompt, output, conversation, think, tool, starts []float64
+	first, later                                                                    [2]int64 // prompt tokens, cached ones
 }
 
 func (d *describer) own(ctx context.Context, path string) error {
@@ -259,6 +261,12 @@ func (d *describer) turns(c *schemas.Conversation) {
 		} else if t.ThinkTimeMS != nil {
 			d.think = append(d.think, *t.ThinkTimeMS/1000)
 		}
+		if t.ToolTimeMS != nil {
+			d.tool = append(d.tool, *t.ToolTimeMS/1000)
+		}
+		if len(t.Joins) > 0 {
+			d.desc.Joins++
+		}
 		if t.NewTokens != nil {
 			*fresh = append(*fresh, float64(*t.NewTokens))
 		}
@@ -315,7 +323,7 @@ func (d *describer) finish() Description {
 		from []float64
 	}{
 		{&out.TurnsPer, d.turnsPer}, {&out.FirstNew, d.firstNew}, {&out.LaterNew, d.laterNew}, {&out.Prompt, d.prompt},
-		{&out.Output, d.output}, {&out.Conversation, d.conversation}, {&out.ThinkTime, d.think},
+		{&out.Output, d.output}, {&out.Conversation, d.conversation}, {&out.ThinkTime, d.think}, {&out.ToolTime, d.tool},
 	} {
 		*s.to = summarize(s.from)
 	}

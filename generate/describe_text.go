@@ -57,6 +57,9 @@ func (d *Description) WriteText(w io.Writer) error {
 			line(x.name, "%d conversations", x.n)
 		}
 	}
+	if d.Joins > 0 {
+		line("wait for others", "%d requests", d.Joins)
+	}
 	if a := d.Arrivals; a != nil {
 		line("arrivals", "%d conversations in %.1f s: %.3g per second, coefficient of variation of the gaps %.2f", a.Conversations, a.SpanS, a.PerSecond, a.GapCV)
 	}
@@ -93,7 +96,7 @@ func (d *Description) writeSummaries(w io.Writer) error {
 		{"tokens per prompt", d.Prompt},
 		{"tokens per answer", d.Output},
 		{"tokens per conversation", d.Conversation},
-		{"think time, s", d.ThinkTime},
+		{"think time, s", d.ThinkTime}, {"tool time, s", d.ToolTime},
 	} {
 		fmt.Fprintf(t, "%s\t%d\t", r.name, r.s.Count)
 		for _, v := range []float64{r.s.Mean, r.s.Min, r.s.P10, r.s.P50, r.s.P90, r.s.P99, r.s.Max} {

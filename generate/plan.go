@@ -20,6 +20,8 @@ type plan struct {
 	start  *float64 // ms
 	cached int      // tokens of the first prompt that an earlier conversation has sent
 	tape   int64    // first segment of the corpus
+	kids   []*plan  // sub-agents, in the order in which they start
+	from   *parentage
 }
 
 // turnPlan is one request: what is new in it, and its answer.
@@ -28,6 +30,7 @@ type turnPlan struct {
 	output int     // of the answer
 	think  float64 // ms before it
 	tool   bool    // brings a tool's result: the answer before it calls the tool
+	joins  []int   // sub-agents of the session that it waits for
 }
 
 // firstTokens are the tokens of the first user message.
@@ -41,6 +44,7 @@ type planner struct {
 	corpus    *prose.Corpus // nil for the built-in prose
 	common    int
 	groups    []int          // tokens of each group's prefix
+	own       int            // how many of them are of conversations; the others are of their sub-agents
 	groupTape []int64        // where it is in the corpus
 	seen      map[int]bool   // groups of the conversations so far; -1 for those without a system message
 	gaps      func() float64 // ms
@@ -58,6 +62,10 @@ func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
 		for g := range max(1, sp.Groups) {
 			p.groups = append(p.groups, bounded(sp.NumTokens.Int(random.Stream(seed, "shared prefix tokens", uint64(g))), 0))
 		}
+	}
+	p.own = len(p.groups)
+	if a := s.SubAgents; a != nil {
+		p.groups = append(p.groups, bounded(a.SharedPrefix.Int(random.Stream(seed, "sub-agents' shared prefix tokens")), 0))
 	}
 	if a := s.Arrivals; a != nil {
 		shape := a.Burstiness
@@ -85,7 +93,7 @@ func bounded(n, least int) int { return min(max(n, least), maxMessageTokens) }
 // maxDraws bounds how many conversations are drawn for each that passes the filters.
 const maxDraws = 10_000
 
-// plans draws until n conversations have passed the filters. An error ends the sequence.
+// plans draws until n conversations have passed the filters; the sub-agents of one come right behind it. An error ends the sequence.
 func (p *planner) plans(n int) iter.Seq2[*plan, error] {
 	return func(yield func(*plan, error) bool) {
 		kept, sinceKept := int64(0), 0
@@ -100,11 +108,13 @@ func (p *planner) plans(n int) iter.Seq2[*plan, error] {
 				continue
 			}
 			sinceKept = 0
-			p.place(pl, kept)
-			kept++
-			if !yield(pl, nil) {
-				return
+			for _, each := range append([]*plan{pl}, pl.kids...) {
+				p.place(each, kept)
+				if !yield(each, nil) {
+					return
+				}
 			}
+			kept++
 		}
 	}
 }
@@ -113,8 +123,8 @@ func (p *planner) plans(n int) iter.Seq2[*plan, error] {
 func (p *planner) draw(index int64) *plan {
 	s, i := p.spec, uint64(index)
 	pl := &plan{index: index, group: -1, common: p.common}
-	if len(p.groups) > 0 {
-		pl.group = random.Stream(p.seed, "group", i).IntN(len(p.groups))
+	if p.own > 0 {
+		pl.group = random.Stream(p.seed, "group", i).IntN(p.own)
 		pl.shared = p.groups[pl.group]
 	}
 	if s.PromptInput.Prefix.Given() {
@@ -159,6 +169,7 @@ func (p *planner) draw(index int64) *plan {
 		prompt += tp.output
 		pl.turns = append(pl.turns, tp)
 	}
+	p.delegate(pl)
 	p.fitToolCalls(pl)
 	return pl
 }
@@ -195,7 +206,7 @@ func (p *planner) place(pl *plan, kept int64) {
 		pl.cached = pl.shared + pl.common
 	}
 	p.seen[lead] = true
-	if p.gaps != nil {
+	if p.gaps != nil && pl.from == nil {
 		p.start += p.gaps()
 		at := p.start
 		pl.start = &at
@@ -231,6 +242,8 @@ func (p *plan) longestPrompt() int {
 // sharedName is the value of the column prefix_group: "" if the conversation shares nothing.
 func (p *plan) sharedName() string {
 	switch {
+	case p.from != nil && p.shared > 0:
+		return "sub-agents"
 	case p.group >= 0 && p.shared > 0:
 		return fmt.Sprintf("group-%d", p.group)
 	case p.common > 0:

@@ -24,6 +24,7 @@ type Spec struct {
 	SharedPrefix *SharedPrefix     `json:"shared_prefix,omitempty"`     // a system prompt shared by groups of conversations
 	ThinkTime    *dist.Dist        `json:"think_time_s,omitempty"`      // seconds from an answer to the user's next message
 	ToolUse      *ToolUse          `json:"tool_use,omitempty"`          // answers that call tools
+	SubAgents    *SubAgents        `json:"sub_agents,omitempty"`        // agents that a session starts
 	Arrivals     *Arrivals         `json:"arrivals,omitempty"`          // when conversations start
 	Joint        *dist.Joint       `json:"joint_num_tokens,omitempty"`  // each request's input and output together, instead of the two num_tokens
 	MaxPrompt    int               `json:"max_prompt_tokens,omitempty"` // a conversation ends before the request whose prompt would be longer
@@ -196,6 +197,9 @@ func (s *Spec) check(p *config.Problems) {
 		}
 		check("tool_use.think_time_s", u.ThinkTime, false)
 		check("tool_use.num_tokens", u.NumTokens, false)
+	}
+	if s.SubAgents != nil {
+		s.SubAgents.check("sub_agents.", s.file, p)
 	}
 	if a := s.Arrivals; a != nil {
 		if a.Rate <= 0 || a.Rate > 1e6 {
