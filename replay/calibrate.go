@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"parley/schemas"
@@ -44,7 +45,8 @@ var errFewMatches = errors.New("too few of its requests were answered in full an
 // The TTFT error is measured TTFT minus true one: from the arrival of the request's last byte at the
 // server (the kernel's stamp) to just before the first token was handed to the kernel. The way over
 // loopback is in it. The gap error is the absolute difference of measured and true distance of
-// neighbouring chunks. The send lag is sent minus ready: what the client took to send a turn that could go.
+// neighbouring chunks. The simulated server is spoken to as the run's is: over TLS and by HTTP/2 where that is so;
+// Calibration.Path names the way, and what of the run's it is without (a proxy, a Unix socket). The send lag is sent minus ready: what the client took to send a turn that could go.
 func Calibrate(ctx context.Context, cfg Config, of *Outcome, start SimStarter) (_ *schemas.Calibration, err error) {
 	dir, err := os.MkdirTemp("", "parley-calibration-")
 	if err != nil {
@@ -52,7 +54,15 @@ func Calibrate(ctx context.Context, cfg Config, of *Outcome, start SimStarter) (
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	query, when := pace(of)
+	way := wayOf(cfg, of)
 	cfg = calibrationConfig(cfg, of)
+	if cfg.HTTP2 = way.http2; way.http2 {
+		query.Set("http2", "true")
+	}
+	if way.tls {
+		cfg.CAFile = filepath.Join(dir, "cert.pem")
+		query.Set("tls_cert", cfg.CAFile)
+	}
 	cfg.Output = filepath.Join(dir, "calibration.parquet")
 	sim, err := start(ctx, query.Encode())
 	if err != nil {
@@ -75,8 +85,40 @@ func Calibrate(ctx context.Context, cfg Config, of *Outcome, start SimStarter) (
 		return nil, fmt.Errorf("calibration: %w", err)
 	}
 	c.Streams = out.Meta.Health.PeakInFlight
-	c.Description, c.When = "sim:?"+query.Encode(), when
+	query.Del("tls_cert") // gone with its folder
+	c.Description, c.When, c.Path = "sim:?"+query.Encode(), when, way.String()
 	return c, nil
+}
+
+// way is how a run reaches its servers, as far as it decides how exact a client can be.
+type way struct {
+	tls, http2 bool
+	without    string // what the simulated server is reached without
+}
+
+func wayOf(cfg Config, of *Outcome) way {
+	w := way{http2: cfg.HTTP2 || of != nil && of.HTTP2}
+	for _, u := range cfg.URLs {
+		w.tls = w.tls || strings.HasPrefix(u, "https:")
+		if strings.HasPrefix(u, "unix:") || strings.HasPrefix(u, "http+unix:") || cfg.UnixSocket != "" {
+			w.without = ", without the run's Unix socket"
+		}
+	}
+	if cfg.Proxy != "" {
+		w.without = ", without the run's proxy"
+	}
+	return w
+}
+
+func (w way) String() string {
+	text := "HTTP/1.1"
+	if w.http2 {
+		text = "HTTP/2"
+	}
+	if w.tls {
+		text += " over TLS"
+	}
+	return text + w.without
 }
 
 // pace gives the simulated server's parameters.
@@ -116,7 +158,7 @@ func calibrationConfig(cfg Config, of *Outcome) Config {
 	cfg.Grace = 5 * time.Second
 	cfg.Resume, cfg.StartAt = false, time.Time{}
 	cfg.Model, cfg.APIKey, cfg.Headers = "", "", nil
-	cfg.CAFile, cfg.Insecure, cfg.HTTP2, cfg.Proxy, cfg.UnixSocket = "", false, false, "", ""
+	cfg.CAFile, cfg.Insecure, cfg.Proxy, cfg.UnixSocket = "", false, "", ""
 	cfg.FlushCache, cfg.SaveText, cfg.Retries = false, false, 0
 	cfg.Scrape = []string{"none"}
 	cfg.Simulated = true

@@ -153,6 +153,24 @@ func TestRunOverEachPath(t *testing.T) {
 			}); err != nil || sources[test.source+"/metrics"] == 0 {
 				t.Errorf("telemetry %v, %v", sources, err)
 			}
+			if got := wayOf(cfg, out).String(); got != test.path {
+				t.Errorf("calibrated over %q, want %q", got, test.path)
+			}
+			if test.name != "TLS" && test.name != "HTTP/2 over TLS" {
+				return
+			}
+			cfg.Duration = time.Second
+			out.Meta.EndedNS = 0
+			c, err := Calibrate(context.Background(), cfg, out, func(ctx context.Context, query string) (*Simulator, error) {
+				log := filepath.Join(t.TempDir(), "truth.jsonl")
+				return &Simulator{URL: serveAs(t, query+"&log="+log), Log: log, Stop: func() error { time.Sleep(500 * time.Millisecond); return nil }}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Path != test.path || c.Requests < 10 || c.TTFTErrP50 > 20 {
+				t.Errorf("calibrated over %q, want %q: %+v", c.Path, test.path, c)
+			}
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +46,8 @@ type Outcome struct {
 	Meta    schemas.RunMeta
 	// Pace is the run's server's pace in the median, for Calibrate.
 	Pace Pace
+	// HTTP2 says that a server was spoken to by HTTP/2.
+	HTTP2 bool
 	// Sealable says that the journal is whole: the run ended by itself or was stopped, and its rows
 	// reconcile. A journal that is not can still be read by analyze.
 	Sealable bool
@@ -423,7 +426,7 @@ func (r *run) finish(runErr error) (*Outcome, error) {
 		}
 	}
 	r.clockInfo()
-	out := &Outcome{Journal: r.journal.Dir(), Pace: e.out.tally.pace()}
+	out := &Outcome{Journal: r.journal.Dir(), Pace: e.out.tally.pace(), HTTP2: slices.ContainsFunc(r.servers, func(s *server) bool { return s.client.HTTP2() })}
 	if runErr != nil {
 		m.EndedDetail = runErr.Error()
 		if m.Ended == endComplete {

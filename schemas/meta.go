@@ -145,8 +145,9 @@ type Calibration struct {
 	GapErrP50   float64 `json:"gap_error_p50_ms"`
 	GapErrP99   float64 `json:"gap_error_p99_ms"`
 	SendLagP99  float64 `json:"send_lag_p99_ms"`
-	Description string  `json:"description"` // the simulated server's parameters
-	When        string  `json:"when"`        // before or after the run
+	Description string  `json:"description"`    // the simulated server's parameters
+	When        string  `json:"when"`           // before or after the run
+	Path        string  `json:"path,omitempty"` // the way to it, such as "HTTP/1.1 over TLS", and what of the run's it is without
 }
 
 // Grade is the verdict's word.

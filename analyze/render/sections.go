@@ -95,7 +95,11 @@ func overview(r *analyze.RunResult) section {
 	}
 	s.before = append(s.before, "Clock: "+clock)
 	if c := r.Calibrated; c != nil {
-		s.before = append(s.before, fmt.Sprintf("This client added at this load: TTFT p50 %s ms, p99 %s ms; gaps p50 %s ms, p99 %s ms (%s requests, %s at once)",
+		path := ""
+		if c.Path != "" {
+			path = " over " + c.Path
+		}
+		s.before = append(s.before, fmt.Sprintf("This client added at this load%s: TTFT p50 %s ms, p99 %s ms; gaps p50 %s ms, p99 %s ms (%s requests, %s at once)", clean(path),
 			number(analyze.Num(c.TTFTErrP50)), number(analyze.Num(c.TTFTErrP99)), number(analyze.Num(c.GapErrP50)), number(analyze.Num(c.GapErrP99)), count(c.Requests), count(c.Streams)))
 	}
 	return s

@@ -59,14 +59,15 @@ func facts(r *analyze.Result, run *analyze.RunResult) runFacts {
 	out.Cards = append(out.Cards, factCard{"Run", identity}, factCard{"Dataset", dataset}, factCard{"Window", window},
 		factCard{"Client", client(run)})
 	if c := run.Calibrated; c != nil {
-		out.Cards = append(out.Cards, factCard{"Calibration", []fact{
-			{"Against", c.Description},
+		facts := []fact{{"Against", c.Description}}
+		add(&facts, "Over", c.Path)
+		out.Cards = append(out.Cards, factCard{"Calibration", append(facts, []fact{
 			{"When", c.When},
 			{"Requests", count(c.Requests) + ", " + count(c.Streams) + " at once"},
 			{"Added to TTFT", fmt.Sprintf("p50 %s ms, p99 %s ms", number(c.TTFTErrP50), number(c.TTFTErrP99))},
 			{"Added to gaps", fmt.Sprintf("p50 %s ms, p99 %s ms", number(c.GapErrP50), number(c.GapErrP99))},
 			{"Send lag", fmt.Sprintf("p99 %s ms", number(c.SendLagP99))},
-		}})
+		}...)})
 	}
 	return out
 }

@@ -191,6 +191,9 @@ func (c *Client) KernelStamps() bool {
 // Origin gives the server's URL without the path and anything secret.
 func (c *Client) Origin() string { return c.target.origin }
 
+// HTTP2 tells whether the server is spoken to by HTTP/2: that was asked for, or it speaks nothing else.
+func (c *Client) HTTP2() bool { return c.o.HTTP2 || c.useHTTP.Load() && !c.fallback.proxied }
+
 // Path gives the path of the server's base URL, "" for none.
 func (c *Client) Path() string { return c.target.basePath }
 
