@@ -36,7 +36,6 @@ func (w *writing) importFile(ctx context.Context) error {
 	if w.meta.Spec, err = json.Marshal(importSpec{o.Import, string(im.Format()), o.Conversations, o.JitterMS, string(o.Join), o.LinkPrefixes, o.Filter.orNil()}); err != nil {
 		return err
 	}
-	place := int64(0)
 	err = w.file(func() error {
 		// The reader may be waiting for its input when something else fails: canceling wakes it.
 		failed := func(err error) error {
@@ -51,11 +50,13 @@ func (w *writing) importFile(ctx context.Context) error {
 		}, func(res importer.Result) error {
 			rows, more := im.Commit(res)
 			for i := range rows {
-				place++
-				if !o.mine(place - 1) {
+				w.whole++
+				if !o.mine(w.whole - 1) {
 					continue
 				}
-				if err := w.add(finished(&rows[i])); err != nil {
+				r := finished(&rows[i])
+				r.index = w.whole - 1
+				if err := w.add(r); err != nil {
 					return failed(err)
 				}
 			}

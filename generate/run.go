@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,8 @@ type writing struct {
 	progress func(Progress)
 	began    time.Time
 	told     time.Time
-	total    int64
+	total    int64 // to be written; 0 if nobody knows
+	whole    int64 // conversations of the whole dataset, of which a part may be written
 
 	batch   []schemas.Conversation
 	pending int64 // bytes of text in the batch
@@ -68,6 +70,7 @@ type writing struct {
 // row is a finished conversation with its figures.
 type row struct {
 	c             *schemas.Conversation
+	index         int64 // in the whole dataset
 	hash          [32]byte
 	tokens, bytes int64
 }
@@ -132,7 +135,7 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 	if w.meta.Spec, err = json.Marshal(resolved); err != nil {
 		return err
 	}
-	w.total = int64(n)
+	w.total, w.whole = int64(n), int64(n)
 	if o.Shards > 1 {
 		w.total = (int64(n) - int64(o.Shard) + int64(o.Shards) - 1) / int64(o.Shards)
 	}
@@ -142,7 +145,9 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 			if err != nil {
 				return row{}, err
 			}
-			return finished(c), nil
+			r := finished(c)
+			r.index = pl.kept
+			return r, nil
 		}, w.add)
 	})
 	for why, n := range p.skipped {
@@ -193,7 +198,7 @@ func (w *writing) file(fill func() error) error {
 	if err = fill(); err == nil {
 		err = w.flush()
 	}
-	if err == nil && w.report.Conversations == 0 {
+	if err == nil && w.whole == 0 {
 		err = errors.New("no conversation was left to write")
 		if len(w.report.Skipped) > 0 {
 			var out []string
@@ -211,7 +216,7 @@ func (w *writing) file(fill func() error) error {
 	w.meta.Conversations, w.meta.Turns = w.report.Conversations, w.report.Turns
 	w.meta.Notes = w.report.Notes
 	if o.Shards > 1 {
-		w.meta.Shard = fmt.Sprintf("%d/%d", o.Shard, o.Shards)
+		w.meta.Shard, w.meta.Whole = fmt.Sprintf("%d/%d", o.Shard, o.Shards), w.whole
 	}
 	if err := w.out.Close(w.meta); err != nil {
 		return err
@@ -231,8 +236,10 @@ const (
 	groupBytes = 64 << 20
 )
 
-// add takes the next row of the dataset.
+// add takes the next row to be written.
 func (w *writing) add(r row) error {
+	hash := hex.EncodeToString(r.hash[:])
+	r.c.Index, r.c.ContentHash = &r.index, &hash
 	w.hash.Add(r.hash)
 	w.report.Conversations++
 	w.report.Turns += int64(len(r.c.Turns))

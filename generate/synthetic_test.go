@@ -234,11 +234,19 @@ func TestShardsMakeTheWhole(t *testing.T) {
 	for name, o := range specs(t) {
 		t.Run(name, func(t *testing.T) {
 			o.Seed = 4
-			_, whole := run(t, o)
-			parts := make([][]schemas.Conversation, 3)
+			rep, whole := run(t, o)
+			parts, dir := make([][]schemas.Conversation, 3), t.TempDir()
 			for i := range parts {
-				o.Shard, o.Shards = i, 3
+				o.Shard, o.Shards, o.Output = i, 3, filepath.Join(dir, fmt.Sprintf("%d.parquet", i))
 				_, parts[i] = run(t, o)
+			}
+			d, err := schemas.OpenDataset(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if hash := d.Meta().ContentHash; hash != rep.ContentHash {
+				t.Errorf("the parts have the content hash %s, the whole %s", hash, rep.ContentHash)
 			}
 			for i, c := range whole {
 				part := parts[i%3]

@@ -14,6 +14,8 @@ type Conversation struct {
 	PrefixGroup    *string           `parquet:"prefix_group,optional" doc:"Conversations with the same value share their first tokens."`
 	Body           *string           `parquet:"body,optional" doc:"Request parameters of the source (a JSON object) merged into each request."`
 	Tags           map[string]string `parquet:"tags" doc:"Labels to group by: source, language, ..."`
+	Index          *int64            `parquet:"index,optional" doc:"Number of the conversation in the whole dataset, from 0: by it the parts of a dataset become one. From format 1.1 on."`
+	ContentHash    *string           `parquet:"content_hash,optional" doc:"SHA-256 of all that the other columns but index say, in hexadecimal digits; the content hash of a dataset is the SHA-256 of these hashes, 32 bytes each, in the order of index. From format 1.1 on."`
 }
 
 // Values of ParentFrom: which moment of the parent's turn the delay counts from.

@@ -19,11 +19,23 @@ type Dataset struct {
 	read func(first int64) iter.Seq2[Conversation, error]
 	own  *File[Conversation] // nil for a foreign file
 	io.Closer
+
+	parts []*Dataset // of a dataset in several files
+	order []int32    // which of them each conversation is in
 }
 
-// OpenDataset opens a file of conversations for reading. For a foreign file it reads the whole file once
-// to give its content hash and its number of turns.
+// OpenDataset opens a file of conversations for reading; or the parts of a dataset, by their folder or a
+// pattern such as parts/*.parquet, as OpenParts does. For a foreign file it reads the whole file once to give
+// its content hash and its number of turns.
 func OpenDataset(path string) (*Dataset, error) {
+	files, err := datasetFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) > 1 {
+		return openParts(files)
+	}
+	path = files[0]
 	kind, err := Inspect(path)
 	if err != nil {
 		return nil, err
@@ -31,6 +43,16 @@ func OpenDataset(path string) (*Dataset, error) {
 	if kind == "" {
 		return openForeignDataset(path)
 	}
+	d, err := openFile(path)
+	if err == nil && d.meta.Shard != "" {
+		d.Close()
+		return openParts(files) // which names the others
+	}
+	return d, err
+}
+
+// openFile opens one file of parley's.
+func openFile(path string) (*Dataset, error) {
 	f, err := Open[Conversation](path)
 	if err != nil {
 		return nil, err
@@ -104,6 +126,9 @@ type Outline struct {
 // Outlines reads the outlines of all conversations in order. In one of parley's files the texts are not
 // read for it.
 func (d *Dataset) Outlines() iter.Seq2[Outline, error] {
+	if d.parts != nil {
+		return merged(d, 0, func(p int) iter.Seq2[Outline, error] { return d.parts[p].Outlines() })
+	}
 	if d.own == nil {
 		return func(yield func(Outline, error) bool) {
 			for c, err := range d.read(0) {
@@ -114,54 +139,60 @@ func (d *Dataset) Outlines() iter.Seq2[Outline, error] {
 			}
 		}
 	}
-	return func(yield func(Outline, error) bool) {
-		in, err := d.outlineReader()
+	return columnsAs[Outline](d.own)
+}
+
+// columnsAs reads those columns of a file of parley's that the fields of T name, and no others.
+func columnsAs[T any](f *File[Conversation]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		in, err := columnReader[T](f)
 		if err != nil {
-			yield(Outline{}, err)
+			yield(zero, err)
 			return
 		}
 		defer in.Close()
-		batch := make([]Outline, 256)
+		batch := make([]T, 256)
 		for read := int64(0); ; {
-			n, err := d.readOutlines(in, batch)
+			n, err := readColumns(f, in, batch)
 			for i := range n {
 				row := batch[i]
-				batch[i] = Outline{}
+				batch[i] = zero
 				if !yield(row, nil) {
 					return
 				}
 			}
 			read += int64(n)
 			switch {
-			case errors.Is(err, io.EOF) && read == d.rows:
+			case errors.Is(err, io.EOF) && read == f.NumRows():
 				return
 			case err == nil && n > 0:
 				continue
 			}
-			yield(Outline{}, fmt.Errorf("%s: row %d of %d: %w", d.path, read, d.rows, errors.Join(err, io.ErrUnexpectedEOF)))
+			yield(zero, fmt.Errorf("%s: row %d of %d: %w", f.path, read, f.NumRows(), errors.Join(err, io.ErrUnexpectedEOF)))
 			return
 		}
 	}
 }
 
-func (d *Dataset) outlineReader() (in *parquet.GenericReader[Outline], err error) {
+func columnReader[T any](f *File[Conversation]) (in *parquet.GenericReader[T], err error) {
 	var names []string
-	for _, c := range columnsOf("", reflect.TypeFor[Outline]()) {
+	for _, c := range columnsOf("", reflect.TypeFor[T]()) {
 		names = append(names, c.Name)
 	}
-	if err := d.own.Verify(names...); err != nil {
+	if err := f.Verify(names...); err != nil {
 		return nil, err
 	}
-	defer Guard(d.path, &err)
-	return parquet.NewGenericReader[Outline](d.own.Parquet()), nil
+	defer Guard(f.path, &err)
+	return parquet.NewGenericReader[T](f.pq), nil
 }
 
-func (d *Dataset) readOutlines(in *parquet.GenericReader[Outline], batch []Outline) (n int, err error) {
-	defer Guard(d.path, &err)
+func readColumns[T any](f *File[Conversation], in *parquet.GenericReader[T], batch []T) (n int, err error) {
+	defer Guard(f.path, &err)
 	n, err = in.Read(batch)
-	if d.own.noJoins {
+	if outlines, ok := any(batch).([]Outline); ok && f.noJoins {
 		for i := range n {
-			clearJoins(batch[i].Turns)
+			clearJoins(outlines[i].Turns)
 		}
 	}
 	return n, err

@@ -24,8 +24,8 @@ func (c *ContentHash) Add(sum [sha256.Size]byte) { c.h.Write(sum[:]) }
 // String gives "sha256:" and the hash in hexadecimal digits.
 func (c *ContentHash) String() string { return "sha256:" + hex.EncodeToString(c.h.Sum(nil)) }
 
-// HashConversation hashes one conversation: every column, each value with its length before it and each
-// null told apart from an empty value.
+// HashConversation hashes one conversation: every column but Index and ContentHash, each value with its length
+// before it and each null told apart from an empty value.
 func HashConversation(c *Conversation) [sha256.Size]byte {
 	h := hasher{sha256.New(), nil}
 	h.str(c.ConversationID)

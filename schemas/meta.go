@@ -19,6 +19,7 @@ type DatasetMeta struct {
 	Conversations int64           `json:"conversations"`
 	Turns         int64           `json:"turns"`
 	Shard         string          `json:"shard,omitempty"` // "i/n" of a part of a dataset
+	Whole         int64           `json:"whole,omitempty"` // of a part: the conversations of all parts together
 	Notes         []string        `json:"notes,omitempty"`
 }
 

@@ -573,7 +573,9 @@ func TestContentHashTellsEveryColumn(t *testing.T) {
 		switch v.Kind() {
 		case reflect.Struct:
 			for i := range v.NumField() {
-				walk(path+"."+v.Type().Field(i).Name, v.Field(i))
+				if name := v.Type().Field(i).Name; name != "Index" && name != "ContentHash" { // which tell of the row, not of what it says
+					walk(path+"."+name, v.Field(i))
+				}
 			}
 		case reflect.Slice:
 			for i := range v.Len() {
