@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow/ipc"
@@ -178,61 +177,5 @@ func TestWriteArrow(t *testing.T) {
 	}
 	if read != n {
 		t.Errorf("%d rows read back, want %d", read, n)
-	}
-}
-
-func TestVLLMResults(t *testing.T) {
-	path := writeRun(t, filepath.Join(t.TempDir(), "run.parquet"), fullSpec())
-	runs := load(t, path)
-	o := Options{Window: WindowSpec{Kind: WindowAll}, Objectives: []Objective{{"ttft", 100}}}
-	res, err := Analyze(t.Context(), runs, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := VLLMResults(t.Context(), runs, res, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]any{}
-	var names []string
-	for _, f := range all[0].fields {
-		if got[f.name] != nil {
-			t.Errorf("%s stands twice", f.name)
-		}
-		got[f.name] = f.value
-		names = append(names, f.name)
-	}
-	for _, want := range strings.Fields(`date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency
-		duration completed failed total_input_tokens total_output_tokens request_throughput request_goodput output_throughput
-		total_token_throughput max_output_tokens_per_s max_concurrent_requests
-		mean_ttft_ms median_ttft_ms std_ttft_ms p99_ttft_ms mean_tpot_ms median_tpot_ms std_tpot_ms p99_tpot_ms
-		mean_itl_ms median_itl_ms std_itl_ms p99_itl_ms mean_e2el_ms median_e2el_ms std_e2el_ms p99_e2el_ms
-		input_lens output_lens ttfts itls start_times generated_texts errors`) {
-		if !slices.Contains(names, want) {
-			t.Errorf("no field %s", want)
-		}
-	}
-	total := &res.Runs[0].Total
-	if got["completed"] != total.Counts.OK || got["date"] != "20260102-030405" || got["request_rate"] != "inf" {
-		t.Errorf("completed %v, date %v, rate %v", got["completed"], got["date"], got["request_rate"])
-	}
-	// TTFT is vLLM's: from the start of the request.
-	if v := got["mean_ttft_ms"].(float64); math.Abs(v/mean(t, total, "ttft_start")-1) > 1e-9 {
-		t.Errorf("mean TTFT %v, want %v", v, mean(t, total, "ttft_start"))
-	}
-	if v := got["mean_tpot_ms"].(float64); math.Abs(v/mean(t, total, "tpot_request")-1) > 1e-9 {
-		t.Errorf("mean TPOT %v, want %v", v, mean(t, total, "tpot_request"))
-	}
-	if v := got["mean_itl_ms"].(float64); math.Abs(v/mean(t, total, "chunk_gap")-1) > 1e-9 {
-		t.Errorf("mean ITL %v, want the chunk gap's %v", v, mean(t, total, "chunk_gap"))
-	}
-	lens, errs, itls := got["output_lens"].([]int64), got["errors"].([]string), got["itls"].([][]float64)
-	for i, e := range errs {
-		if e != "" && (lens[i] != 0 || len(itls[i]) != 0) {
-			t.Errorf("request %d failed (%s) with %d tokens", i, e, lens[i])
-		}
-	}
-	if n := int64(len(errs)); n != total.Counts.Sent {
-		t.Errorf("%d requests, want %d", n, total.Counts.Sent)
 	}
 }

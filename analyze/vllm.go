@@ -28,6 +28,14 @@ type vllmField struct {
 
 func (v *VLLM) set(name string, value any) { v.fields = append(v.fields, vllmField{name, value}) }
 
+// figure sets a figure that may not be known: then its key is left out, for readers take every value as a
+// number.
+func (v *VLLM) figure(name string, value Num) {
+	if value.Known() {
+		v.set(name, float64(value))
+	}
+}
+
 // MarshalJSON keeps the order of the fields.
 func (v *VLLM) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
@@ -61,11 +69,11 @@ func VLLMResults(ctx context.Context, runs *Runs, res *Result, o Options) ([]*VL
 	return out, nil
 }
 
-// vllmRequest is one request's details, in seconds.
+// vllmRequest is one request's details; times in seconds. What the server did not tell is NaN, and -1 for
+// counts.
 type vllmRequest struct {
 	input, output int64
-	ttft, latency float64
-	start         float64
+	ttft, start   float64
 	itls          []float64
 	err           string
 }
@@ -76,44 +84,44 @@ func vllmResult(ctx context.Context, r *run, res *RunResult, o *Options) (*VLLM,
 		return nil, err
 	}
 	w, _ := findWindow(r, f, o.Window)
-	requests, at := vllmRequests(f, &w)
-	detailed := false
-	if n, err := r.chunkCount(f); err != nil {
-		return nil, err
-	} else if detailed = n <= rawGaps; detailed {
-		if err := vllmITLs(ctx, r, requests, at); err != nil {
-			return nil, err
-		}
-	}
+	rows := vllmRows(f, &w)
 	v := &VLLM{}
 	vllmSettings(v, r, res, o)
-	vllmTotals(v, res, requests)
-	vllmStatistics(v, requests, detailed, o)
-	if detailed {
-		vllmDetails(v, requests)
+	vllmTotals(v, res)
+	vllmStatistics(v, f, rows, res, o)
+	if n, err := r.chunkCount(f); err != nil || n > rawGaps {
+		return v, err
 	}
+	requests := vllmRequests(f, rows)
+	if err := vllmITLs(ctx, r, rows, requests); err != nil {
+		return nil, err
+	}
+	vllmDetails(v, requests)
 	return v, nil
 }
 
-// vllmRequests gives the requests that were sent in the window, and which of them each row is (-1: none).
-func vllmRequests(f *frame, w *window) (requests []vllmRequest, at []int32) {
+// vllmRows gives the rows of the requests that were sent in the window.
+func vllmRows(f *frame, w *window) []int {
 	turn, start := f.ints("turn"), f.ints("start_ns")
-	first, last := f.ints("first_token_ns"), f.ints("last_token_ns")
-	prompt, completion := f.ints("prompt_tokens"), f.ints("completion_tokens")
-	kinds, messages := f.strs("error_kind"), f.strs("error_message")
-	at = make([]int32, f.rows)
+	var rows []int
 	for row := range f.rows {
-		at[row] = -1
-		if !f.main[row] || start[row] == schemas.NullInt || !w.holds(f, turn, row) {
-			continue
+		if f.main[row] && start[row] != schemas.NullInt && w.holds(f, turn, row) {
+			rows = append(rows, row)
 		}
-		q := vllmRequest{start: float64(start[row]) / 1e9, input: max(0, prompt[row])}
-		if f.status[row] == statusOK {
-			q.output = max(0, completion[row])
-			if first[row] != schemas.NullInt && last[row] != schemas.NullInt {
-				q.ttft, q.latency = float64(first[row]-start[row])/1e9, float64(last[row]-start[row])/1e9
-			}
-		} else {
+	}
+	return rows
+}
+
+func vllmRequests(f *frame, rows []int) []vllmRequest {
+	start, prompt, completion := f.ints("start_ns"), f.ints("prompt_tokens"), f.ints("completion_tokens")
+	kinds, messages := f.strs("error_kind"), f.strs("error_message")
+	ttft := rowFigure("ttft_start").values(f, nil)
+	requests := make([]vllmRequest, len(rows))
+	for i, row := range rows {
+		q := &requests[i]
+		*q = vllmRequest{start: float64(start[row]) / 1e9, input: max(-1, prompt[row]), output: max(-1, completion[row]), ttft: ttft(row) / 1e3}
+		if f.status[row] != statusOK {
+			q.input, q.output, q.ttft = max(0, q.input), 0, 0 // as vLLM writes of a request that failed
 			q.err = string(schemas.Statuses[f.status[row]])
 			if c := kinds.Codes[row]; c >= 0 {
 				q.err += ": " + kinds.Values[c]
@@ -122,24 +130,20 @@ func vllmRequests(f *frame, w *window) (requests []vllmRequest, at []int32) {
 				q.err += ": " + messages.Values[c]
 			}
 		}
-		at[row] = int32(len(requests))
-		requests = append(requests, q)
 	}
-	return requests, at
+	return requests
 }
 
 // vllmITLs adds the chunk gaps of the completed requests.
-func vllmITLs(ctx context.Context, r *run, requests []vllmRequest, at []int32) error {
+func vllmITLs(ctx context.Context, r *run, rows []int, requests []vllmRequest) error {
 	return r.readLists(ctx, func(_, first int, _ int64, l *schemas.Lists) error {
-		for i := range l.Rows() {
-			ns, _ := l.Row(i)
-			if at[first+i] < 0 {
-				continue
-			}
-			q := &requests[at[first+i]] // every row is in one batch only
+		i, _ := slices.BinarySearch(rows, first)
+		for ; i < len(rows) && rows[i] < first+l.Rows(); i++ { // every row is in one batch only
+			q := &requests[i]
 			if q.err != "" {
 				continue
 			}
+			ns, _ := l.Row(rows[i] - first)
 			for c := 1; c < len(ns); c++ {
 				q.itls = append(q.itls, float64(ns[c]-ns[c-1])/1e9)
 			}
@@ -189,84 +193,91 @@ func orNull(s string) any {
 	return s
 }
 
-func vllmTotals(v *VLLM, res *RunResult, requests []vllmRequest) {
-	var completed, failed, input, output int64
-	for i := range requests {
-		if requests[i].err != "" {
-			failed++
-			continue
-		}
-		completed++
-		input += requests[i].input
-		output += requests[i].output
-	}
+// vllmTotals sets counts and rates. Both are the table's, over what happened in the window, so that they
+// agree: completed / duration is request_throughput, and the same of tokens.
+func vllmTotals(v *VLLM, res *RunResult) {
 	t := &res.Total.Throughput
-	v.set("duration", t.Seconds)
-	v.set("completed", completed)
-	v.set("failed", failed)
-	v.set("total_input_tokens", input)
-	v.set("total_output_tokens", output)
-	// The rates are the table's: they count what was completed in the window, not what was sent in it.
-	v.set("request_throughput", t.Requests)
-	var good any
-	if g := res.Total.Goodput; g != nil {
-		good = g.Requests
+	total := func(name string, rate Num) {
+		if n := rate * t.Seconds; n.Known() {
+			v.set(name, int64(math.Round(float64(n))))
+		}
 	}
-	v.set("request_goodput", good)
-	v.set("output_throughput", t.CompletionTokens)
-	v.set("total_token_throughput", t.TotalTokens)
-	v.set("max_output_tokens_per_s", t.PeakTokenRate)
+	v.figure("duration", t.Seconds)
+	total("completed", t.Requests)
+	v.set("failed", res.Total.Counts.Failed)
+	total("total_input_tokens", t.PromptTokens)
+	total("total_output_tokens", t.CompletionTokens)
+	v.figure("request_throughput", t.Requests)
+	if g := res.Total.Goodput; g != nil {
+		v.figure("request_goodput", g.Requests)
+	}
+	v.figure("output_throughput", t.CompletionTokens)
+	v.figure("total_token_throughput", t.TotalTokens)
+	v.figure("max_output_tokens_per_s", t.PeakTokenRate)
 	v.set("max_concurrent_requests", t.PeakInFlight)
 }
 
 // vllmStatistics sets mean, median, deviation and percentiles of the four latencies, in milliseconds.
-func vllmStatistics(v *VLLM, requests []vllmRequest, detailed bool, o *Options) {
-	var ttft, tpot, itl, e2e []float64
-	for i := range requests {
-		q := &requests[i]
-		if q.err != "" || q.latency == 0 {
-			continue
+func vllmStatistics(v *VLLM, f *frame, rows []int, res *RunResult, o *Options) {
+	started := &Options{From: FromStart}
+	qs := []float64{0.5}
+	for _, p := range o.Percentiles {
+		qs = append(qs, p/100)
+	}
+	var scratch stat.Scratch
+	row := func(name, figure string) {
+		value := rowFigure(figure).values(f, started)
+		var in stat.Sample
+		for _, row := range rows {
+			if x := value(row); f.status[row] == statusOK && x == x {
+				in.Values = append(in.Values, x)
+			}
 		}
-		ttft = append(ttft, q.ttft*1e3)
-		e2e = append(e2e, q.latency*1e3)
-		if q.output > 1 {
-			tpot = append(tpot, (q.latency-q.ttft)*1e3/float64(q.output-1))
+		s := scratch.Summarize(in, qs, stat.Window{}, true)
+		percentiles := make([]Num, len(o.Percentiles))
+		for i := range percentiles {
+			percentiles[i] = Num(s.Quantiles[1+i].Value)
 		}
-		for _, g := range q.itls {
-			itl = append(itl, g*1e3)
+		v.latency(name, int64(s.N), Num(s.Mean.Value), Num(s.Quantiles[0].Value), Num(s.Std), o.Percentiles, percentiles)
+	}
+	row("ttft", "ttft")
+	row("tpot", "tpot_request")
+	if gap := res.Total.Figure(figChunkGap); gap != nil { // one per chunk, as vLLM has it
+		median, percentiles := Missing, make([]Num, len(gap.Percentiles))
+		for i, p := range gap.Percentiles {
+			percentiles[i] = p.Value
+			if p.P == 50 {
+				median = p.Value
+			}
+		}
+		v.latency("itl", gap.N, gap.Mean, median, gap.Std, o.Percentiles, percentiles)
+	}
+	row("e2el", "e2e")
+}
+
+// latency sets the statistics of one latency. Deviations of vLLM divide by n. What is not known has no key;
+// nor has a TPOT of 0, of answers that came in one piece: readers divide by it.
+func (v *VLLM) latency(name string, n int64, mean, median, std Num, percentiles []float64, values []Num) {
+	set := func(statistic string, value Num) {
+		if name != "tpot" || value > 0 {
+			v.figure(statistic+"_"+name+"_ms", value)
 		}
 	}
-	for _, m := range []struct {
-		name   string
-		values []float64
-	}{{"ttft", ttft}, {"tpot", tpot}, {"itl", itl}, {"e2el", e2e}} {
-		if m.name == "itl" && !detailed {
-			continue
-		}
-		name := m.name + "_ms"
-		var mean, squares float64
-		for _, x := range m.values {
-			mean += x / float64(len(m.values))
-		}
-		for _, x := range m.values {
-			squares += (x - mean) * (x - mean) / float64(len(m.values))
-		}
-		slices.Sort(m.values)
-		at := func(q float64) float64 {
-			if len(m.values) == 0 {
-				return 0 // what vLLM writes for nothing
-			}
-			return stat.Quantile(m.values, q)
-		}
-		v.set("mean_"+name, mean)
-		v.set("median_"+name, at(0.5))
-		v.set("std_"+name, math.Sqrt(squares))
-		for _, p := range o.Percentiles {
-			v.set("p"+strconv.FormatFloat(p, 'f', -1, 64)+"_"+name, at(p/100))
-		}
+	set("mean", mean)
+	set("median", median)
+	switch {
+	case n == 1:
+		set("std", 0)
+	case n > 1:
+		set("std", std*Num(math.Sqrt(float64(n-1)/float64(n))))
+	}
+	for i, p := range percentiles {
+		set("p"+strconv.FormatFloat(p, 'f', -1, 64), values[i])
 	}
 }
 
+// vllmDetails sets the lists with a value per request. A list in which a completed request's value is not
+// known is left out.
 func vllmDetails(v *VLLM, requests []vllmRequest) {
 	n := len(requests)
 	inputs, outputs := make([]int64, n), make([]int64, n)
@@ -279,9 +290,15 @@ func vllmDetails(v *VLLM, requests []vllmRequest) {
 			itls[i] = []float64{}
 		}
 	}
-	v.set("input_lens", inputs)
-	v.set("output_lens", outputs)
-	v.set("ttfts", ttfts)
+	if !slices.Contains(inputs, -1) {
+		v.set("input_lens", inputs)
+	}
+	if !slices.Contains(outputs, -1) {
+		v.set("output_lens", outputs)
+	}
+	if !slices.ContainsFunc(ttfts, math.IsNaN) {
+		v.set("ttfts", ttfts)
+	}
 	v.set("itls", itls)
 	v.set("start_times", starts)
 	v.set("generated_texts", texts)
