@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -83,7 +84,8 @@ type analysis struct {
 	f      *frame
 	w      window
 	turn   []int64
-	in     []bool // main, completed, in the window: what latencies cover
+	in     []bool  // main, completed, in the window: what latencies cover
+	rows   []int32 // every row
 	chunks *chunkFigures
 }
 
@@ -100,35 +102,30 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 	res.Warnings = append(slices.Clone(r.warnings), warnings...)
 
 	a.in = make([]bool, f.rows)
-	inWindow, inMain := make([]int32, 0, f.rows), make([]int32, 0, f.rows)
+	inWindow := make([]int32, 0, f.rows)
+	a.rows = make([]int32, f.rows)
 	for row := range f.rows {
-		if !f.main[row] {
-			continue
-		}
-		inMain = append(inMain, int32(row))
-		if w.holds(f, a.turn, row) {
+		a.rows[row] = int32(row)
+		if f.main[row] && w.holds(f, a.turn, row) {
 			inWindow = append(inWindow, int32(row))
 			a.in[row] = f.status[row] == statusOK
 		}
 	}
-	var group []int32
-	var keys [][]Key
+	var groups *groups
 	if len(o.By) > 0 {
-		if group, keys, err = groupsOf(f, o.By, w); err != nil {
+		if groups, err = groupsOf(f, o.By, w); err != nil {
 			return nil, err
 		}
 	}
-	if o.wants(figITL) || o.wants(figChunkGap) {
-		pass := chunkPass{in: a.in, group: group, groups: len(keys), ttft: o.objective("ttft"), tpot: o.objective("tpot"), percentiles: o.Percentiles}
-		if a.chunks, err = readChunks(ctx, r, f, pass); err != nil {
-			return nil, err
-		}
-		r.chunks = a.chunks
-		if !a.chunks.raw && len(keys) > 0 {
-			res.Warnings = append(res.Warnings, Warning{"no_group_gaps", fmt.Sprintf("the run has more than %d chunk gaps: ITL and chunk gaps are given for the total only", rawGaps)})
-		}
+	pass := chunkPass{w: &a.w, in: a.in, groups: groups, ttft: o.objective("ttft"), tpot: o.objective("tpot"), percentiles: o.Percentiles}
+	if a.chunks, err = readChunks(ctx, r, f, pass); err != nil {
+		return nil, err
 	}
-	if res.Total, err = a.group(ctx, nil, inWindow, inMain); err != nil {
+	r.chunks = a.chunks
+	if !a.chunks.raw && groups != nil {
+		res.Warnings = append(res.Warnings, Warning{"no_group_gaps", fmt.Sprintf("the run has more than %d chunk gaps: ITL and chunk gaps are given for the total only", rawGaps)})
+	}
+	if res.Total, err = a.group(ctx, nil, inWindow, a.rows, &a.w, a.chunks.arrived[0]); err != nil {
 		return nil, err
 	}
 	a.addTotals(&res.Total)
@@ -136,8 +133,8 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 	if err := a.addPhases(ctx, res); err != nil {
 		return nil, err
 	}
-	if len(keys) > 0 {
-		if err := a.addGroups(ctx, res, group, keys, inWindow, inMain); err != nil {
+	if groups != nil {
+		if err := a.addGroups(ctx, res, groups, inWindow); err != nil {
 			return nil, err
 		}
 	}
@@ -190,15 +187,15 @@ func neededColumns(o *Options) []string {
 }
 
 // group works out the figures of one population. inWindow are its rows in the window, all its rows of any
-// moment.
-func (a *analysis) group(ctx context.Context, keys []Key, inWindow, all []int32) (Group, error) {
+// moment and phase; w is the window of its rates, in which arrived tokens came.
+func (a *analysis) group(ctx context.Context, keys []Key, inWindow, all []int32, w *window, arrived int64) (Group, error) {
 	var s scratch
-	g := Group{Keys: keys, Counts: countGroup(a.f, inWindow, &a.w, &s)}
+	g := Group{Keys: keys, Counts: countGroup(a.f, inWindow, w, &s)}
 	var wg sync.WaitGroup
 	rates := func() {
 		g.Tokens = tokenSums(a.f, inWindow)
-		g.Throughput = throughput(a.f, all, &a.w)
-		g.Goodput = goodput(a.f, all, &a.w, a.o)
+		g.Throughput = throughput(a.f, all, w, arrived)
+		g.Goodput = goodput(a.f, inWindow, all, w, a)
 	}
 	if len(all) < stat.RadixFrom { // not worth a goroutine
 		rates()
@@ -233,10 +230,12 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 			if !a.in[row] {
 				continue
 			}
-			if v := value(int(row)); v == v {
-				values = append(values, v)
-				cluster = append(cluster, a.f.conv[row])
+			v := value(int(row))
+			if v != v || fig.perToken && a.bursts(int(row)) {
+				continue
 			}
+			values = append(values, v)
+			cluster = append(cluster, a.f.conv[row])
 		}
 		s.values = values
 		failed := -1
@@ -244,6 +243,9 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 			failed = int(counts.Failed)
 		}
 		out[i] = Figure{Name: fig.name, Title: fig.title, Unit: fig.unit, Population: popCompleted}
+		if fig.perToken {
+			out[i].Population = a.perTokenPopulation(rows)
+		}
 		s.summarize(&out[i], sample{values, cluster, failed}, a.o)
 	}
 	if len(rows) < stat.RadixFrom { // not worth a goroutine
@@ -274,8 +276,10 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 // addTotals adds the figures that only the total has, and the chunk figures.
 func (a *analysis) addTotals(g *Group) {
 	g.Throughput.PeakActive = peakActive(a.f, &a.w)
-	if a.chunks != nil {
-		g.Throughput.PeakTokenRate = a.chunks.peakRate(a.w.from, a.w.to)
+	if !a.w.turns {
+		g.Throughput.PeakTokenRate = a.chunks.bestSecond(&a.w)
+	}
+	if a.o.wants(figITL) || a.o.wants(figChunkGap) {
 		if a.chunks.raw {
 			a.addChunkFigures(g, a.chunks.gap.all(a.f), a.chunks.itl.all(a.f))
 		} else {
@@ -284,8 +288,8 @@ func (a *analysis) addTotals(g *Group) {
 			a.chunks.wideITL.summarize(itl, a.o)
 			g.insertChunks(a.o, gap, itl)
 		}
-		g.Fluidity = a.fluidity(0)
 	}
+	g.Fluidity = a.fluidity(0)
 	with, without := conversationTimes(a.f, &a.w)
 	for _, c := range []struct {
 		name, title string
@@ -312,9 +316,40 @@ func (a *analysis) chunkFigure(name string) *Figure {
 	}
 	fig.Title, fig.Population = "ITL", "tokens after the first chunk of completed turns"
 	if c := a.chunks; c.estimated > 0 {
-		fig.Population += fmt.Sprintf("; estimated: %d of %d turns have no token counts per chunk, each chunk counts as one token", c.estimated, c.rows)
+		fig.Population += fmt.Sprintf("; estimated: %d of %d turns have no token counts per chunk, their tokens are spread evenly over their chunks", c.estimated, c.rows)
+	}
+	if c := a.chunks; c.bursts > 0 {
+		fig.Population += fmt.Sprintf("; %d answers that came in one piece or in bursts left out", c.bursts)
 	}
 	return fig
+}
+
+// bursts says whether a turn's answer came in one piece or in bursts, so that its chunk times say nothing
+// of the time per token.
+func (a *analysis) bursts(row int) bool { return a.chunks.burst[row] }
+
+// perTokenPopulation says which turns a time per token covers.
+func (a *analysis) perTokenPopulation(rows []int32) string {
+	tokens := newTokenRows(a.f)
+	hidden, bursts := 0, 0
+	for _, row := range rows {
+		if !a.in[row] {
+			continue
+		}
+		if a.bursts(int(row)) {
+			bursts++
+		} else if tokens.hidden(int(row)) > 0 {
+			hidden++
+		}
+	}
+	text := popCompleted
+	if hidden > 0 {
+		text += fmt.Sprintf("; over the streamed tokens only in %d turns that hid their reasoning", hidden)
+	}
+	if bursts > 0 {
+		text += fmt.Sprintf("; %d answers that came in one piece or in bursts left out", bursts)
+	}
+	return text
 }
 
 // addChunkFigures adds the chunk gap and the ITL of a population.
@@ -379,25 +414,34 @@ func (v *rowValues) split(f *frame, group []int32, groups int) []sample {
 	return out
 }
 
-// addPhases adds the figures of each phase over the whole run, where there are several.
+// addPhases adds the figures of each phase where there are several, over the time from its first send to its
+// last end.
 func (a *analysis) addPhases(ctx context.Context, res *RunResult) error {
 	phase := a.f.strs("phase")
 	if len(phase.Values) < 2 {
 		return nil
 	}
-	whole, _ := findWindow(a.run, a.f, WindowSpec{Kind: WindowAll})
 	for code, name := range phase.Values {
 		b := *a
-		b.w = whole
 		b.in = make([]bool, a.f.rows)
 		var rows []int32
+		b.w = window{last: math.MaxInt64, all: true}
+		from, to := int64(math.MaxInt64), int64(math.MinInt64)
 		for row := range a.f.rows {
-			if phase.Codes[row] == int32(code) {
-				rows = append(rows, int32(row))
-				b.in[row] = a.f.status[row] == statusOK
+			if phase.Codes[row] != int32(code) {
+				continue
+			}
+			rows = append(rows, int32(row))
+			b.in[row] = a.f.status[row] == statusOK
+			if e := a.f.end[row]; e != schemas.NullInt {
+				from, to = min(from, a.f.moment[row]), max(to, e+1)
 			}
 		}
-		g, err := b.group(ctx, []Key{{"phase", name, Missing, Missing}}, rows, rows)
+		if from < to {
+			b.w.from, b.w.to = from, to
+		}
+		b.w.spans = []span{{b.w.from, b.w.to, anyStage}}
+		g, err := b.group(ctx, []Key{{"phase", name, Missing, Missing}}, rows, rows, &b.w, a.chunks.phase[code])
 		if err != nil {
 			return err
 		}
@@ -406,27 +450,26 @@ func (a *analysis) addPhases(ctx context.Context, res *RunResult) error {
 	return nil
 }
 
-// addGroups adds the figures of the groups asked for. Groups without a row in the window are left out.
-func (a *analysis) addGroups(ctx context.Context, res *RunResult, group []int32, keys [][]Key, inWindow, inMain []int32) error {
-	windowRows, mainRows := divide(inWindow, group, len(keys)), divide(inMain, group, len(keys))
+// addGroups adds the figures of the groups asked for. Groups of which nothing happened in the window are left out.
+func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups, inWindow []int32) error {
+	n := len(groups.keys)
+	windowRows, rateRows := divide(inWindow, groups.id, n), groups.rateRows(a.f, a.rows)
 	var gaps, itls []sample
-	if a.chunks != nil && a.chunks.raw {
-		gaps, itls = a.chunks.gap.split(a.f, group, len(keys)), a.chunks.itl.split(a.f, group, len(keys))
+	if a.chunks.raw && (a.o.wants(figITL) || a.o.wants(figChunkGap)) {
+		gaps, itls = a.chunks.gap.split(a.f, groups.id, n), a.chunks.itl.split(a.f, groups.id, n)
 	}
-	for i := range keys {
-		if len(windowRows[i]) == 0 {
+	for i, keys := range groups.keys {
+		if len(windowRows[i]) == 0 && a.chunks.arrived[i+1] == 0 {
 			continue
 		}
-		g, err := a.group(ctx, keys[i], windowRows[i], mainRows[i])
+		g, err := a.group(ctx, keys, windowRows[i], rateRows[i], groups.windowOf(i, &a.w), a.chunks.arrived[i+1])
 		if err != nil {
 			return err
 		}
 		if gaps != nil {
 			a.addChunkFigures(&g, gaps[i], itls[i])
 		}
-		if a.chunks != nil {
-			g.Fluidity = a.fluidity(i + 1)
-		}
+		g.Fluidity = a.fluidity(i + 1)
 		res.Groups = append(res.Groups, g)
 	}
 	return nil

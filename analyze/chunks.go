@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"context"
-	"math"
 	"slices"
 
 	"parley/schemas"
@@ -20,8 +19,14 @@ type chunkFigures struct {
 	wideITL   *wide
 	rows      int64        // turns with gaps
 	estimated int64        // of them, turns without token counts per chunk
-	perSecond []int64      // tokens that arrived in each second, in units of 2^-32 tokens
+	step      int64        // length of a step of series, in nanoseconds
+	series    []int64      // tokens that arrived in each step of the whole run, from its origin
+	arrived   []int64      // tokens that arrived in the window: of all turns, then of each group
+	phase     []int64      // tokens of each phase, whenever they arrived
 	fluid     []fluidCount // per group, the total first
+	burst     []bool       // by row: the answer came in one piece or in few bursts
+	pieces    int64        // turns of in with more than one token
+	bursts    int64        // of them, those that came in one piece or in bursts
 }
 
 // rowValues is values with the row that each comes from.
@@ -35,7 +40,9 @@ type fluidCount struct{ inTime, tokens, good, turns int64 }
 // chunkWorker is what one reader of chunk lists collects.
 type chunkWorker struct {
 	chunkFigures
-	gaps, spread []float64 // of the row at hand
+	gaps, tokens []float64 // of the row at hand
+	counts       spreadMemory
+	bin          int // of time, in which the last token arrived
 	segments     []segment
 }
 
@@ -49,9 +56,9 @@ type segment struct {
 
 // chunkPass says which rows chunk figures cover, and in which groups.
 type chunkPass struct {
+	w      *window
 	in     []bool  // the turn completed, in the window
-	group  []int32 // nil without groups
-	groups int
+	groups *groups // nil without groups
 	ttft   float64 // objectives of fluidity in ms; 0 is none
 	tpot   float64
 	// percentiles wanted, in percent
@@ -66,9 +73,15 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 	}
 	workers := make([]*chunkWorker, schemas.ListWorkers())
 	raw := chunks <= rawGaps
-	completion, sent := f.ints("completion_tokens"), f.ints("sent_ns")
+	rows := newTokenRows(f)
+	sent := f.ints("sent_ns")
+	burst := make([]bool, f.rows) // every row is one worker's
+	groups := 1
+	if pass.groups != nil {
+		groups += len(pass.groups.keys)
+	}
 	for i := range workers {
-		w := &chunkWorker{chunkFigures: chunkFigures{raw: raw, fluid: make([]fluidCount, pass.groups+1)}}
+		w := &chunkWorker{chunkFigures: chunkFigures{raw: raw, step: seriesStep(f), burst: burst, fluid: make([]fluidCount, groups), arrived: make([]int64, groups), phase: make([]int64, len(f.strs("phase").Values))}}
 		if !raw {
 			w.wideGap, w.wideITL = newWide(f.convs), newWide(f.convs)
 		}
@@ -80,20 +93,28 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 		for i := range l.Rows() {
 			row := first + i
 			ns, tokens := l.Row(i)
-			if len(ns) == 0 || !f.main[row] {
+			if shiftNS != 0 {
+				for c := range ns {
+					ns[c] += shiftNS
+				}
+			}
+			if len(ns) == 0 {
+				w.whole(rows, &pass, row, f)
 				continue
 			}
-			w.rate(ns, tokens, completion[row], shiftNS)
+			counts, told := rows.spread(&w.counts, row, ns, tokens)
+			w.arrive(ns, counts, &pass, row, f)
+			w.burst[row] = inBursts(ns, counts)
 			if !pass.in[row] {
 				continue
 			}
-			w.add(f, row, ns, tokens)
+			w.add(f, rows, row, ns, counts, told)
 			if pass.ttft > 0 && pass.tpot > 0 {
 				group := int32(-1)
-				if pass.group != nil {
-					group = pass.group[row]
+				if pass.groups != nil {
+					group = pass.groups.id[row]
 				}
-				w.fluidity(ns, tokens, sent[row]-shiftNS, group, pass)
+				w.fluidity(ns, counts, sent[row], group, pass)
 			}
 		}
 		return nil
@@ -103,7 +124,7 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 	}
 	all := merge(workers)
 	if !raw {
-		err = all.refine(ctx, r, f, pass)
+		err = all.refine(ctx, r, f, rows, pass)
 	}
 	return all, err
 }
@@ -112,6 +133,12 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 func (r *run) chunkCount(f *frame) (int64, error) {
 	var n int64
 	for _, p := range r.parts {
+		for i := range p.memory {
+			n += int64(len(p.memory[i].ChunkNS))
+		}
+		if p.memory != nil {
+			continue
+		}
 		if p.file == nil {
 			// A journal is that of a run that has just ended or stopped: about a chunk per token.
 			for _, c := range f.ints("completion_tokens") {
@@ -131,23 +158,35 @@ func (r *run) chunkCount(f *frame) (int64, error) {
 }
 
 // add takes the gaps of a turn.
-func (w *chunkWorker) add(f *frame, row int, ns, tokens []int64) {
+func (w *chunkWorker) add(f *frame, rows *tokenRows, row int, ns, counts []int64, told bool) {
+	var n int64
+	for _, k := range counts {
+		n += k
+	}
+	if n > 1 {
+		w.pieces++
+		if w.burst[row] {
+			w.bursts++
+		}
+	}
 	if len(ns) < 2 {
 		return
 	}
 	w.rows++
-	known := len(tokens) == len(ns)
-	if !known {
+	if !told {
 		w.estimated++
 	}
-	w.gaps, w.spread = gapsOf(ns, tokens, w.gaps[:0], w.spread[:0])
+	w.gaps, w.tokens = gapsOf(ns, rows.streamed(&w.counts, row, counts, told), w.gaps[:0], w.tokens[:0])
+	if w.burst[row] {
+		w.tokens = w.tokens[:0]
+	}
 	if !w.raw {
 		w.wideGap.addAll(w.gaps, f.conv[row])
-		w.wideITL.addAll(w.spread, f.conv[row])
+		w.wideITL.addAll(w.tokens, f.conv[row])
 		return
 	}
 	w.gap.add(w.gaps, row)
-	w.itl.add(w.spread, row)
+	w.itl.add(w.tokens, row)
 }
 
 func (v *rowValues) add(values []float64, row int) {
@@ -159,20 +198,14 @@ func (v *rowValues) add(values []float64, row int) {
 
 // gapsOf appends the chunk gaps of a turn to gaps, and its inter-token latencies to itl: each gap spread
 // over the tokens that the later chunk carried, one value per token. A chunk whose count is 0 (its tokens
-// were counted with a later one) leaves its gap to that one. Without counts per chunk, each chunk is
-// taken as one token.
-func gapsOf(ns, tokens []int64, gaps, itl []float64) (g, i []float64) {
-	known := len(tokens) == len(ns)
+// were counted with a later one) leaves its gap to that one.
+func gapsOf(ns, counts []int64, gaps, itl []float64) (g, i []float64) {
 	open := 0.0
 	for c := 1; c < len(ns); c++ {
 		gap := float64(ns[c]-ns[c-1]) / 1e6
 		gaps = append(gaps, gap)
-		if !known {
-			itl = append(itl, gap)
-			continue
-		}
 		open += gap
-		k := tokens[c]
+		k := counts[c]
 		if k <= 0 {
 			continue
 		}
@@ -185,43 +218,11 @@ func gapsOf(ns, tokens []int64, gaps, itl []float64) (g, i []float64) {
 	return gaps, itl
 }
 
-// tokensOf gives the tokens that a chunk stands for: the server's count, else an equal share of the
-// answer's tokens, else one.
-func tokensOf(tokens []int64, chunk, chunks int, completion int64) float64 {
-	switch {
-	case len(tokens) == chunks:
-		return float64(tokens[chunk])
-	case completion > 0:
-		return float64(completion) / float64(chunks)
-	}
-	return 1
-}
-
-// tokenUnit is what parts of a token are counted in: sums of whole numbers do not depend on their order.
-const tokenUnit = 1 << 32
-
-// maxSeconds bounds the per-second series: a year.
-const maxSeconds = 366 * 24 * 3600
-
-// rate adds a turn's tokens to the seconds that they arrived in.
-func (w *chunkWorker) rate(ns, tokens []int64, completion, shiftNS int64) {
-	for c, at := range ns {
-		second := (at + shiftNS) / 1e9
-		if second < 0 || second >= maxSeconds {
-			continue
-		}
-		for int64(len(w.perSecond)) <= second {
-			w.perSecond = append(w.perSecond, 0)
-		}
-		w.perSecond[second] += int64(tokensOf(tokens, c, len(ns), completion) * tokenUnit)
-	}
-}
-
 // fluidity counts the tokens of a turn that arrived by their deadline. The first is due at the TTFT
 // objective after sending; each later one at the TPOT objective after the one before was due, or had
 // arrived if that was later: time gained is kept, time lost is not held against the rest. After etalon's
 // fluidity index (Agrawal et al., 2024), whose unit is deadlines instead of tokens.
-func (w *chunkWorker) fluidity(ns, tokens []int64, sent int64, group int32, pass chunkPass) {
+func (w *chunkWorker) fluidity(ns, counts []int64, sent int64, group int32, pass chunkPass) {
 	if sent <= schemas.NullInt/2 {
 		return
 	}
@@ -229,11 +230,7 @@ func (w *chunkWorker) fluidity(ns, tokens []int64, sent int64, group int32, pass
 	step := pass.tpot * 1e6
 	var inTime, all int64
 	for c, at := range ns {
-		k := int64(1)
-		if len(tokens) == len(ns) {
-			k = tokens[c]
-		}
-		for range k {
+		for range counts[c] {
 			all++
 			if float64(at) <= due {
 				inTime++
@@ -264,7 +261,8 @@ func (c *fluidCount) add(inTime, tokens int64) {
 
 // merge joins what the workers collected.
 func merge(workers []*chunkWorker) *chunkFigures {
-	all := &chunkFigures{raw: workers[0].raw, fluid: make([]fluidCount, len(workers[0].fluid))}
+	one := workers[0]
+	all := &chunkFigures{raw: one.raw, step: one.step, burst: one.burst, fluid: make([]fluidCount, len(one.fluid)), arrived: make([]int64, len(one.arrived)), phase: make([]int64, len(one.phase))}
 	all.joinValues(workers)
 	for i, w := range workers {
 		if i == 0 {
@@ -282,11 +280,17 @@ func merge(workers []*chunkWorker) *chunkFigures {
 			t.good += c.good
 			t.turns += c.turns
 		}
-		for i, v := range w.perSecond {
-			if i == len(all.perSecond) {
-				all.perSecond = append(all.perSecond, 0)
-			}
-			all.perSecond[i] += v
+		all.pieces += w.pieces
+		all.bursts += w.bursts
+		for i, n := range w.arrived {
+			all.arrived[i] += n
+		}
+		for i, n := range w.phase {
+			all.phase[i] += n
+		}
+		all.series = append(all.series, make([]int64, max(0, len(w.series)-len(all.series)))...)
+		for i, n := range w.series {
+			all.series[i] += n
 		}
 	}
 	return all
@@ -321,30 +325,4 @@ func (c *chunkFigures) joinValues(workers []*chunkWorker) {
 		c.itl.values = append(c.itl.values, w.itl.values[p.itl:p.itlEnd]...)
 		c.itl.rows = append(c.itl.rows, w.itl.rows[p.itl:p.itlEnd]...)
 	}
-}
-
-// peakRate gives the tokens of the best second of those that lie in [from, to) by at least a half (a window
-// seldom begins on a whole second), or of the best that it touches where there is none.
-func (c *chunkFigures) peakRate(from, to int64) Num {
-	best, partly := Missing, Missing
-	for s, units := range c.perSecond {
-		v := float64(units) / tokenUnit
-		a, b := int64(s)*1e9, int64(s+1)*1e9
-		if min(b, to)-max(a, from) >= 5e8 {
-			best = Num(math.Max(v, zeroIfMissing(best)))
-		} else if b > from && a < to {
-			partly = Num(math.Max(v, zeroIfMissing(partly)))
-		}
-	}
-	if best.Known() {
-		return best
-	}
-	return partly
-}
-
-func zeroIfMissing(n Num) float64 {
-	if n.Known() {
-		return float64(n)
-	}
-	return 0
 }

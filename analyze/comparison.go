@@ -184,7 +184,7 @@ func gateFigures(r *RunResult) map[string]compare.Figure {
 	}
 	c := &g.Counts
 	// Turns of a conversation fail together: each conversation counts as one trial.
-	out["error_rate"] = compare.ShareOf(c.Failed, c.OK+c.Failed, float64(c.Conversations))
+	out["error_rate"] = compare.ShareOf(c.Failed, c.Sent, float64(c.Conversations))
 	out["request_throughput"] = compare.Value(float64(g.Throughput.Requests))
 	out["output_throughput"] = compare.Value(float64(g.Throughput.CompletionTokens))
 	out["total_throughput"] = compare.Value(float64(g.Throughput.TotalTokens))

@@ -27,20 +27,15 @@ func memoryRun(t testing.TB, s synth.Spec, o Options) *Runs {
 
 func runOfRows(t testing.TB, rows []schemas.Request, meta *schemas.RunMeta, o Options) *Runs {
 	t.Helper()
-	names := slices.Compact(slices.Sorted(slices.Values(append(neededColumns(&o), baseColumns...))))
-	f := &frame{table: &schemas.Table{}, names: names, rows: len(rows)}
-	if err := f.table.AppendRows(rows, names...); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.derive(); err != nil {
-		t.Fatal(err)
-	}
 	meta.Planned = int64(len(rows))
-	r := &run{label: meta.RunID, meta: *meta, frame: f, rows: len(rows), parts: []*part{{meta: *meta, file: &schemas.File[schemas.Request]{}}}}
+	r := &run{meta: *meta, parts: []*part{{meta: *meta, memory: rows}}}
+	if err := r.join(); err != nil {
+		t.Fatal(err)
+	}
+	r.label = meta.RunID
 	return &Runs{list: []*run{r}}
 }
 
-// memoryRuns makes the repeats 0, 1, ... of a level.
 func memoryRuns(t testing.TB, o Options, specs ...synth.Spec) *Runs {
 	t.Helper()
 	all := &Runs{}

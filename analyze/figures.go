@@ -12,6 +12,7 @@ type figure struct {
 	columns           []string
 	values            func(f *frame, o *Options) func(row int) float64 // NaN: the turn has none
 	aware             bool                                             // has a failure-aware variant
+	perToken          bool                                             // rests on the times between chunks
 }
 
 // Names of figures that do not come from a row by itself.
@@ -48,22 +49,22 @@ func (m Moment) column() string { return string(m) + "_ns" }
 // rowFigures lists the figures of a turn, in the order of reports. The formulas are those of the data
 // dictionary and of measurement: milliseconds throughout.
 var rowFigures = []figure{
-	{"ttft", "TTFT", "ms", nil, since("first_token_ns"), true},
-	{"ttft_sent", "TTFT from sent", "ms", nil, between("sent_ns", "first_token_ns"), false},
-	{"ttft_start", "TTFT from start", "ms", nil, between("start_ns", "first_token_ns"), false},
-	{"ttft_scheduled", "TTFT from scheduled", "ms", nil, between("scheduled_ns", "first_token_ns"), true},
-	{"ttfb", "TTFB", "ms", []string{"first_byte_ns"}, since("first_byte_ns"), false},
-	{"ttfa", "TTFA", "ms", []string{"first_answer_ns"}, since("first_answer_ns"), false},
-	{"tpot", "TPOT", "ms", []string{"tpot_ms"}, tpot, false},
-	{"tpot_request", "TPOT, (E2E-TTFT)/(n-1)", "ms", nil, tpotRequest, false},
-	{"e2e", "E2E latency", "ms", nil, since("last_token_ns"), true},
-	{"e2e_scheduled", "E2E from scheduled", "ms", nil, between("scheduled_ns", "last_token_ns"), true},
-	{"normalized_latency", "E2E per output token", "ms", nil, normalized, true},
-	{"send_lag", "Send lag", "ms", nil, between("scheduled_ns", "sent_ns"), false},
-	{"lag_slot", "Lag: slot", "ms", nil, lagSlot, false},
-	{"lag_scheduler", "Lag: scheduler", "ms", nil, lagScheduler, false},
-	{"lag_connection", "Lag: connection", "ms", nil, between("start_ns", "sent_ns"), false},
-	{"write_time", "Request write", "ms", []string{"wrote_ns"}, between("sent_ns", "wrote_ns"), false},
+	{"ttft", "TTFT", "ms", nil, since("first_token_ns"), true, false},
+	{"ttft_sent", "TTFT from sent", "ms", nil, between("sent_ns", "first_token_ns"), false, false},
+	{"ttft_start", "TTFT from start", "ms", nil, between("start_ns", "first_token_ns"), false, false},
+	{"ttft_scheduled", "TTFT from scheduled", "ms", nil, between("scheduled_ns", "first_token_ns"), true, false},
+	{"ttfb", "TTFB", "ms", []string{"first_byte_ns"}, since("first_byte_ns"), false, false},
+	{"ttfa", "TTFA", "ms", []string{"first_answer_ns"}, since("first_answer_ns"), false, false},
+	{"tpot", "TPOT", "ms", []string{"tpot_ms"}, tpot, false, true},
+	{"tpot_request", "TPOT, (E2E-TTFT)/(n-1)", "ms", nil, tpotRequest, false, true},
+	{"e2e", "E2E latency", "ms", nil, since("last_token_ns"), true, false},
+	{"e2e_scheduled", "E2E from scheduled", "ms", nil, between("scheduled_ns", "last_token_ns"), true, false},
+	{"normalized_latency", "E2E per output token", "ms", nil, normalized, true, false},
+	{"send_lag", "Send lag", "ms", nil, between("scheduled_ns", "sent_ns"), false, false},
+	{"lag_slot", "Lag: slot", "ms", nil, lagSlot, false, false},
+	{"lag_scheduler", "Lag: scheduler", "ms", nil, lagScheduler, false, false},
+	{"lag_connection", "Lag: connection", "ms", nil, between("start_ns", "sent_ns"), false, false},
+	{"write_time", "Request write", "ms", []string{"wrote_ns"}, between("sent_ns", "wrote_ns"), false, false},
 }
 
 // FigureNames gives the names of all figures, in the order of reports.
@@ -93,21 +94,38 @@ func rowFigure(name string) *figure {
 }
 
 // tpot is the time per output token after the first chunk. The file has it, worked out from the chunk
-// lists when the row was made, so that they need not be read.
+// lists when the row was made, so that they need not be read. Reasoning tokens that were counted but never
+// streamed are taken out: they did not come in the time that is divided.
 func tpot(f *frame, _ *Options) func(int) float64 {
-	v := f.floats("tpot_ms")
-	return func(row int) float64 { return v[row] }
+	v, rows := f.floats("tpot_ms"), newTokenRows(f)
+	first, last := f.ints("first_token_ns"), f.ints("last_token_ns")
+	return func(row int) float64 {
+		hidden := rows.hidden(row)
+		if hidden == 0 || math.IsNaN(v[row]) {
+			return v[row]
+		}
+		span := float64(last[row]-first[row]) / 1e6
+		// The first chunk's tokens are in the quotient only.
+		return perToken(span, math.Round(span/v[row])-float64(hidden))
+	}
 }
 
 // tpotRequest is TPOT the way other clients work it out.
 func tpotRequest(f *frame, _ *Options) func(int) float64 {
-	first, last, n := f.ints("first_token_ns"), f.ints("last_token_ns"), f.ints("completion_tokens")
+	first, last, rows := f.ints("first_token_ns"), f.ints("last_token_ns"), newTokenRows(f)
 	return func(row int) float64 {
-		if first[row] == schemas.NullInt || last[row] == schemas.NullInt || n[row] < 2 {
+		if first[row] == schemas.NullInt || last[row] == schemas.NullInt {
 			return math.NaN()
 		}
-		return float64(last[row]-first[row]) / 1e6 / float64(n[row]-1)
+		return perToken(float64(last[row]-first[row])/1e6, float64(rows.completion[row]-rows.hidden(row)-1))
 	}
+}
+
+func perToken(ms, tokens float64) float64 {
+	if !(tokens >= 1) {
+		return math.NaN()
+	}
+	return ms / tokens
 }
 
 func normalized(f *frame, o *Options) func(int) float64 {

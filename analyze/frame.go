@@ -23,6 +23,8 @@ type frame struct {
 	names   []string
 	status  []uint8 // index into schemas.Statuses
 	main    []bool  // phase main
+	turn    []int64 // turn index
+	phase   []int32 // code of the phase
 	moment  []int64 // when the turn was sent, or would have been: what windows go by; NullInt if it never came to that
 	end     []int64 // when it ended; NullInt if it never began
 	conv    []int32 // conversation instance, from 0
@@ -71,6 +73,9 @@ func (p *part) readColumns(ctx context.Context, f *frame, names []string) error 
 	if p.file != nil {
 		return schemas.ReadColumns(ctx, p.file, f.table, names...)
 	}
+	if p.memory != nil {
+		return f.table.AppendRows(p.memory, names...)
+	}
 	state, err := schemas.ReadJournal(p.path, func(rows []schemas.Request) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -114,6 +119,7 @@ func (f *frame) derive() error {
 		}
 	}
 	f.status = make([]uint8, f.rows)
+	f.turn, f.phase = f.ints("turn"), phase.Codes
 	f.main = make([]bool, f.rows)
 	f.moment = make([]int64, f.rows)
 	f.end = make([]int64, f.rows)
@@ -124,7 +130,10 @@ func (f *frame) derive() error {
 			return fmt.Errorf("row %d has no status", i)
 		}
 		f.status[i] = uint8(statuses[status.Codes[i]])
-		f.main[i] = phase.Codes[i] >= 0 && phase.Values[phase.Codes[i]] != schemas.PhaseWarmup
+		if phase.Codes[i] < 0 {
+			return fmt.Errorf("row %d has no phase", i)
+		}
+		f.main[i] = phase.Values[phase.Codes[i]] != schemas.PhaseWarmup
 		f.moment[i] = known(sent[i], start[i], ready[i], scheduled[i])
 		f.end[i] = known(done[i], last[i], first[i], sent[i], start[i])
 	}
@@ -194,6 +203,10 @@ func (r *run) readLists(ctx context.Context, each func(worker, first int, shiftN
 				return each(worker, first+l.First, p.shiftNS, l)
 			})
 			if err != nil {
+				return err
+			}
+		} else if p.memory != nil {
+			if err := each(0, first, p.shiftNS, schemas.ListsOf(p.memory, 0)); err != nil {
 				return err
 			}
 		} else {

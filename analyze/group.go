@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -147,17 +148,20 @@ func (g GroupSpec) String() string {
 type grouping struct {
 	id   []int32 // group of each row
 	keys []Key   // of each group
+	bins []span  // of groups by time, for each key but the last, which is of rows outside of all
 }
 
 // groupRows makes the groups of one level.
 func groupRows(f *frame, g GroupSpec, w window) (grouping, error) {
-	switch g.columnType() {
-	case "string", "tag":
+	switch {
+	case g.Column == byTime:
+		return groupTime(f, g, w)
+	case g.columnType() == "string" || g.columnType() == "tag":
 		return groupText(f, g), nil
 	}
 	values := g.numbers(f)
 	if len(g.Edges) == 0 && g.Width == 0 {
-		g = g.defaultBins(values, w)
+		g = g.defaultBins(values)
 	}
 	var out grouping
 	var err error
@@ -167,6 +171,64 @@ func groupRows(f *frame, g GroupSpec, w window) (grouping, error) {
 		out, err = groupBins(g, values)
 	}
 	return out, err
+}
+
+// groupTime makes bins of time that cover the window: about twenty of a round length if no width is given.
+func groupTime(f *frame, g GroupSpec, w window) (grouping, error) {
+	if len(g.Edges) == 0 && g.Width == 0 {
+		g.Width = niceWidth(float64(w.to-w.from) / 20)
+	}
+	out := grouping{id: make([]int32, f.rows)}
+	edges := []int64{w.from}
+	if g.Width > 0 {
+		width := max(int64(g.Width), 1)
+		if (w.to-w.from)/width > maxGroups {
+			return out, tooManyGroups(g)
+		}
+		low := w.from / width * width
+		if low > w.from {
+			low -= width
+		}
+		edges[0] = low
+		for low < w.to {
+			low += width
+			edges = append(edges, low)
+		}
+	} else {
+		for _, e := range g.Edges {
+			if int64(e) > w.from && int64(e) < w.to {
+				edges = append(edges, int64(e))
+			}
+		}
+		edges = append(edges, w.to)
+	}
+	for i := 1; i < len(edges); i++ {
+		low, high := edges[i-1], edges[i]
+		out.bins = append(out.bins, span{low, high, anyStage})
+		out.keys = append(out.keys, Key{g.Column, g.binName(float64(low), float64(high)), Num(float64(low) / 1e9), Num(float64(high) / 1e9)})
+	}
+	none := int32(len(out.bins))
+	out.keys = append(out.keys, Key{g.Column, noValue, Missing, Missing})
+	for row, m := range f.moment {
+		if out.id[row] = none; m != schemas.NullInt {
+			if b := out.binOf(m); b >= 0 {
+				out.id[row] = int32(b)
+			}
+		}
+	}
+	return out, nil
+}
+
+// binOf gives the bin of a moment, or -1.
+func (out *grouping) binOf(m int64) int {
+	i, found := slices.BinarySearchFunc(out.bins, m, func(s span, m int64) int { return cmp.Compare(s.from, m) })
+	if !found {
+		i--
+	}
+	if i < 0 || m >= out.bins[i].to {
+		return -1
+	}
+	return i
 }
 
 func groupText(f *frame, g GroupSpec) grouping {
@@ -207,10 +269,6 @@ func (g GroupSpec) numbers(f *frame) []float64 {
 		return float64(v)
 	}
 	switch g.Column {
-	case byTime:
-		for i, m := range f.moment {
-			out[i] = value(m)
-		}
 	case byUncached:
 		prompt, cached := f.ints("prompt_tokens"), f.ints("cached_tokens")
 		for i := range out {
@@ -231,14 +289,11 @@ func (g GroupSpec) numbers(f *frame) []float64 {
 // maxDistinct is how many distinct numbers are groups of their own before bins are made.
 const maxDistinct = 64
 
-// defaultBins chooses bins: of time, about twenty of a round length; of a column with few distinct
+// defaultBins chooses bins: of a column with few distinct
 // numbers or of names in number form, none; else powers of two.
-func (g GroupSpec) defaultBins(values []float64, w window) GroupSpec {
+func (g GroupSpec) defaultBins(values []float64) GroupSpec {
 	switch g.Column {
 	case "turn", "instance", "shard", "http_status", "attempts", "messages_sent":
-		return g
-	case byTime:
-		g.Width = niceWidth(float64(w.to-w.from) / 20)
 		return g
 	}
 	distinct := map[float64]bool{}
@@ -357,9 +412,6 @@ func groupBins(g GroupSpec, values []float64) (grouping, error) {
 			if math.IsInf(float64(k.High), 0) {
 				k.High = Missing
 			}
-			if g.Column == byTime {
-				k.Low, k.High = k.Low/1e9, k.High/1e9
-			}
 		}
 	}
 	return out, nil
@@ -414,17 +466,93 @@ func (out *grouping) sortKeys() {
 	}
 }
 
+// groups is what the rows were grouped into. A group by time has what happened in its time: the tokens
+// that arrived in it and the turns that ended in it, whenever they were sent.
+type groups struct {
+	id   []int32   // group of each row
+	keys [][]Key   // of each group
+	time *grouping // the level that is by time; nil if none is
+	// With time, of the other level (all 0 without one): the group of each row, and the group of each pair of
+	// bin and other; -1 where no row was sent.
+	other  []int32
+	others int
+	pairs  []int32
+}
+
+// groupsOf makes the groups asked for.
+func groupsOf(f *frame, by []GroupSpec, w window) (*groups, error) {
+	levels := make([]grouping, len(by))
+	for i := range by {
+		var err error
+		if levels[i], err = groupRows(f, by[i], w); err != nil {
+			return nil, err
+		}
+		if len(levels[i].keys) > maxGroups+1 {
+			return nil, tooManyGroups(by[i])
+		}
+	}
+	one := grouping{id: make([]int32, f.rows), keys: make([]Key, 1)}
+	if len(levels) == 1 {
+		levels = append(levels, one)
+	}
+	out, err := combine(levels[0], levels[1], len(by))
+	if err != nil {
+		return nil, err
+	}
+	for i := range levels {
+		if levels[i].bins != nil && out.time == nil {
+			out.time = &levels[i]
+			other := &levels[1-i]
+			out.other, out.others = other.id, len(other.keys)
+			out.pairs = slices.Repeat([]int32{-1}, len(levels[i].bins)*out.others)
+			for row, g := range out.id {
+				if b := int(levels[i].id[row]); b < len(levels[i].bins) {
+					out.pairs[b*out.others+int(out.other[row])] = g
+				}
+			}
+			out.addEmpty(len(by), i)
+		}
+	}
+	return out, nil
+}
+
+// addEmpty adds the bins of time in which no turn was sent: tokens may have arrived in them.
+func (out *groups) addEmpty(levels, at int) {
+	if levels > 1 {
+		return
+	}
+	var keys [][]Key
+	rank := make([]int32, len(out.keys))
+	for b := range out.time.bins {
+		if g := out.pairs[b]; g >= 0 {
+			rank[g] = int32(len(keys))
+		}
+		out.pairs[b] = int32(len(keys))
+		keys = append(keys, []Key{out.time.keys[b]})
+	}
+	for g, k := range out.keys {
+		if k[at].Value == noValue {
+			rank[g] = int32(len(keys))
+			keys = append(keys, k)
+		}
+	}
+	for row, g := range out.id {
+		out.id[row] = rank[g]
+	}
+	out.keys = keys
+}
+
 // combine crosses two levels: groups of the first, divided by the second.
-func combine(a, b grouping) (grouping, [][]Key, error) {
-	out := grouping{id: make([]int32, len(a.id))}
+func combine(a, b grouping, levels int) (*groups, error) {
+	out := &groups{id: make([]int32, len(a.id))}
 	seen := map[[2]int32]int32{}
 	var pairs [][2]int32
 	for i := range a.id {
 		p := [2]int32{a.id[i], b.id[i]}
 		id, ok := seen[p]
 		if !ok {
-			if len(pairs) >= maxGroups {
-				return out, nil, fmt.Errorf("more than %d groups: group by wider bins, or by one column", maxGroups)
+			if len(pairs) > maxGroups {
+				return out, fmt.Errorf("more than %d groups: group by wider bins, or by one column", maxGroups)
 			}
 			id = int32(len(pairs))
 			seen[p] = id
@@ -437,44 +565,64 @@ func combine(a, b grouping) (grouping, [][]Key, error) {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(x, y int32) int {
-		p, q := pairs[x], pairs[y]
-		if p[0] != q[0] {
-			return int(p[0] - q[0])
-		}
-		return int(p[1] - q[1])
+		return cmp.Or(cmp.Compare(pairs[x][0], pairs[y][0]), cmp.Compare(pairs[x][1], pairs[y][1]))
 	})
 	rank := make([]int32, len(order))
-	keys := make([][]Key, len(order))
 	for i, old := range order {
 		rank[old] = int32(i)
-		keys[i] = []Key{a.keys[pairs[old][0]], b.keys[pairs[old][1]]}
+		out.keys = append(out.keys, []Key{a.keys[pairs[old][0]], b.keys[pairs[old][1]]}[:levels])
 	}
 	for i := range out.id {
 		out.id[i] = rank[out.id[i]]
 	}
-	return out, keys, nil
+	return out, nil
 }
 
-// groupsOf makes the groups asked for: the group of each row, and the keys of each group.
-func groupsOf(f *frame, by []GroupSpec, w window) ([]int32, [][]Key, error) {
-	first, err := groupRows(f, by[0], w)
-	if err != nil {
-		return nil, nil, err
+// rateRows gives, of each group, the rows of which something may count in its rates: its own, or those
+// whose time overlaps its bin of time.
+func (out *groups) rateRows(f *frame, rows []int32) [][]int32 {
+	if out.time == nil {
+		return divide(rows, out.id, len(out.keys))
 	}
-	if len(by) == 1 {
-		if len(first.keys) > maxGroups+1 {
-			return nil, nil, tooManyGroups(by[0])
+	all := make([][]int32, len(out.keys))
+	for _, row := range rows {
+		if f.end[row] == schemas.NullInt {
+			continue
 		}
-		keys := make([][]Key, len(first.keys))
-		for i, k := range first.keys {
-			keys[i] = []Key{k}
+		first := max(out.time.binOf(max(f.moment[row], out.time.bins[0].from)), 0)
+		for b := first; b < len(out.time.bins) && out.time.bins[b].from <= f.end[row]; b++ {
+			if g := out.pairs[b*out.others+int(out.other[row])]; g >= 0 {
+				all[g] = append(all[g], row)
+			}
 		}
-		return first.id, keys, nil
 	}
-	second, err := groupRows(f, by[1], w)
-	if err != nil {
-		return nil, nil, err
+	return all
+}
+
+// windowOf gives the window of a group's rates: the run's, within the group's bin of time.
+func (out *groups) windowOf(g int, w *window) *window {
+	if out.time == nil {
+		return w
 	}
-	both, keys, err := combine(first, second)
-	return both.id, keys, err
+	var bin span
+	for _, k := range out.keys[g] {
+		if k.Column == byTime {
+			b := -1
+			if k.Value != noValue {
+				b = out.time.binOf(int64(math.Round(float64(k.Low) * 1e9)))
+			}
+			if b < 0 {
+				return w
+			}
+			bin = out.time.bins[b]
+		}
+	}
+	part := *w
+	part.spans = nil
+	w.overlap(bin.from, bin.to, func(from, to int64) { part.spans = append(part.spans, span{from, to, anyStage}) })
+	if len(part.spans) == 0 {
+		part.spans = []span{{bin.from, bin.from, anyStage}}
+	}
+	part.from, part.to = part.spans[0].from, part.spans[len(part.spans)-1].to
+	return &part
 }

@@ -34,7 +34,8 @@ type run struct {
 type part struct {
 	path    string
 	meta    schemas.RunMeta
-	file    *schemas.File[schemas.Request] // nil for a journal
+	file    *schemas.File[schemas.Request] // nil for a journal, and for rows in memory
+	memory  []schemas.Request              // rows that are in no file
 	rows    int
 	shiftNS int64 // what to add to its moments to count from the run's origin
 }

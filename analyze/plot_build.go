@@ -73,12 +73,8 @@ func plotRun(ctx context.Context, r *run, res *RunResult, o *Options, p PlotOpti
 	for row := range f.rows {
 		pl.in[row] = f.main[row] && f.status[row] == statusOK && pl.w.holds(f, pl.turn, row)
 	}
-	if o.wants(figITL) || o.wants(figChunkGap) {
-		if pl.chunks = r.chunks; pl.chunks == nil {
-			if pl.chunks, err = readChunks(ctx, r, f, chunkPass{in: pl.in, percentiles: o.Percentiles}); err != nil {
-				return nil, err
-			}
-		}
+	if pl.chunks = r.chunks; pl.chunks == nil {
+		return nil, fmt.Errorf("run %s has not been analyzed", r.label)
 	}
 	out := &RunPlots{Label: res.Label, WindowFrom: res.Window.From, WindowTo: res.Window.To, CacheTurns: res.CacheTurns}
 	for _, name := range plottedOverTime {
@@ -219,10 +215,10 @@ func (pl *plotter) cdfs() []Curve {
 		c.fromSorted(stat.Sort(v, nil), pl.p.Points/8)
 		out = append(out, c)
 	}
-	if pl.chunks == nil {
-		return out
-	}
 	for _, name := range []string{figITL, figChunkGap} {
+		if !pl.o.wants(figITL) && !pl.o.wants(figChunkGap) {
+			break
+		}
 		fig := pl.chunkFigure(name)
 		c := Curve{Figure: name, Title: fig.Title, Unit: fig.Unit}
 		values, counted := pl.chunks.itl.values, pl.chunks.wideITL
@@ -326,7 +322,7 @@ func (pl *plotter) bands(name string, by GroupSpec) Bands {
 
 // lanes gives conversations from all parts of the run: evenly chosen in order of their start.
 func (pl *plotter) lanes() []Lane {
-	begin, end := pl.f.conversationSpans()
+	begin, end := pl.f.conversationSpans(nil)
 	var order []int32
 	for c := range begin {
 		if end[c] >= begin[c] {

@@ -37,8 +37,7 @@ func (pl *plotter) perSecond() PerSecond {
 			series[i] += Num(v)
 		}
 	}
-	sent, first := pl.f.ints("sent_ns"), pl.f.ints("first_token_ns")
-	prompt, completion := pl.f.ints("prompt_tokens"), pl.f.ints("completion_tokens")
+	sent, prompt := pl.f.ints("sent_ns"), pl.f.ints("prompt_tokens")
 	ttft := rowFigure("ttft").values(pl.f, pl.o)
 	firsts := make([][]float64, n)
 	var starts, ends []int64
@@ -56,20 +55,15 @@ func (pl *plotter) perSecond() PerSecond {
 		case pl.f.failed(row):
 			add(out.Failed, pl.f.end[row], 1)
 		}
-		if v := prompt[row]; v != schemas.NullInt {
-			add(out.PromptTokens, first[row], float64(v))
-		}
-		if v := completion[row]; pl.chunks == nil && ok && v != schemas.NullInt {
-			add(out.CompletionTokens, pl.f.end[row], float64(v))
+		if v := prompt[row]; ok && v != schemas.NullInt {
+			add(out.PromptTokens, pl.f.end[row], float64(v))
 		}
 		if s, e := sent[row], pl.f.end[row]; s != schemas.NullInt && e > s {
 			starts, ends = append(starts, s), append(ends, e)
 		}
 	}
-	if pl.chunks != nil {
-		for s, units := range pl.chunks.perSecond {
-			add(out.CompletionTokens, int64(s)*1e9, float64(units)/tokenUnit)
-		}
+	for i, n := range pl.chunks.series {
+		add(out.CompletionTokens, int64(i)*pl.chunks.step, float64(n))
 	}
 	for _, series := range [][]Num{out.Started, out.Completed, out.Failed, out.PromptTokens, out.CompletionTokens} {
 		for i := range series {
@@ -77,7 +71,7 @@ func (pl *plotter) perSecond() PerSecond {
 		}
 	}
 	out.InFlight, out.InFlightPeak = stepLevels(levels(starts, ends), step, n)
-	out.Conversations, _ = stepLevels(pl.f.activeSteps(), step, n)
+	out.Conversations, _ = stepLevels(activeSteps(pl.f.conversationSpans(nil)), step, n)
 	for i := range n {
 		out.T = append(out.T, Num(int64(i)*stepS))
 		p50, high := Missing, Missing
@@ -192,6 +186,9 @@ func rate(t []int64, v []float64) ([]int64, []float64) {
 
 // eachSample gives the telemetry of a part.
 func (p *part) eachSample(ctx context.Context, each func(*schemas.Sample)) error {
+	if p.memory != nil {
+		return nil
+	}
 	if p.file == nil {
 		_, err := schemas.ReadJournalSamples(p.path, func(rows []schemas.Sample) error {
 			for i := range rows {

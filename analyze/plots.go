@@ -68,8 +68,8 @@ type PerSecond struct {
 	Started          []Num `json:"started_per_s"`
 	Completed        []Num `json:"completed_per_s"`
 	Failed           []Num `json:"failed_per_s"`
-	PromptTokens     []Num `json:"prompt_tokens_per_s"`     // at the turn's first token
-	CompletionTokens []Num `json:"completion_tokens_per_s"` // at each token's arrival where chunk times were read, else at the turn's end
+	PromptTokens     []Num `json:"prompt_tokens_per_s"`     // of completed turns, at their end
+	CompletionTokens []Num `json:"completion_tokens_per_s"` // at each token's arrival
 	InFlight         []Num `json:"in_flight"`               // mean over the step
 	InFlightPeak     []Num `json:"in_flight_peak"`
 	Conversations    []Num `json:"conversations"` // active, mean over the step

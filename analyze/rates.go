@@ -23,7 +23,7 @@ func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
 		if attempts[row]-stale[row] > 1 {
 			c.Retried++
 		}
-		if m := f.moment[row]; m != schemas.NullInt && m < w.to && f.end[row] != schemas.NullInt && f.end[row] >= w.to {
+		if e := f.end[row]; e != schemas.NullInt && e >= w.to && f.moment[row] < w.to {
 			c.InFlightAtEnd++
 		}
 		convs = append(convs, f.conv[row])
@@ -56,8 +56,8 @@ func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
 			c.ErrorKinds[kinds.Values[i]] = n
 		}
 	}
-	if c.OK+c.Failed > 0 {
-		c.ErrorRate = Num(float64(c.Failed) / float64(c.OK+c.Failed))
+	if c.Sent > 0 {
+		c.ErrorRate = Num(float64(c.Failed) / float64(c.Sent))
 	}
 	return c
 }
@@ -80,58 +80,117 @@ func (s *scratch) distinct(ids []int32) int {
 	return n
 }
 
+// sum is a sum of counts that some rows may not tell.
+type sum struct {
+	of, rows, unknown int64
+}
+
+func (s *sum) add(v int64) {
+	if v == schemas.NullInt {
+		s.unknown++
+		return
+	}
+	s.of += v
+	s.rows++
+}
+
+// total gives the sum if every row told its part, else nothing: a part is not the whole.
+func (s *sum) total() Num {
+	if s.rows == 0 || s.unknown > 0 {
+		return Missing
+	}
+	return Num(s.of)
+}
+
+// known gives the sum over the rows that told, or nothing if none did.
+func (s *sum) known() Num {
+	if s.rows == 0 {
+		return Missing
+	}
+	return Num(s.of)
+}
+
+func (s *sum) mean() Num { return s.known() / Num(s.rows) }
+
+// cacheSums sums what says how much of the prompts a prefix cache held: over the rows whose server says so,
+// and over the same rows what an infinite cache would have held. Where no server says, the ceiling covers
+// every row that the dataset has one for.
+type cacheSums struct {
+	prompt, cached, expected, ceiling, expectedAll, ceilingAll int64
+	rows, ceilings, contradictions                             int64
+}
+
+func (s *cacheSums) add(prompt, cached, ceiling, expected int64) {
+	told := prompt != schemas.NullInt && cached != schemas.NullInt
+	if told && cached > prompt {
+		s.contradictions++ // the server contradicts itself: neither number can be believed
+		return
+	}
+	if told {
+		s.rows++
+		s.prompt += prompt
+		s.cached += cached
+	}
+	if ceiling == schemas.NullInt || expected == schemas.NullInt {
+		return
+	}
+	s.expectedAll += expected
+	s.ceilingAll += ceiling
+	if told {
+		s.ceilings++
+		s.expected += expected
+		s.ceiling += ceiling
+	}
+}
+
+func (s *cacheSums) figures() (reuse, ceiling Num) {
+	reuse, ceiling = Missing, Missing
+	if s.contradictions > 0 {
+		return reuse, ceiling
+	}
+	if s.prompt > 0 {
+		reuse = Num(float64(s.cached) / float64(s.prompt))
+	}
+	switch {
+	case s.rows == 0 && s.expectedAll > 0:
+		ceiling = Num(float64(s.ceilingAll) / float64(s.expectedAll))
+	case s.rows > 0 && s.ceilings == s.rows && s.expected > 0:
+		ceiling = Num(float64(s.ceiling) / float64(s.expected))
+	}
+	return reuse, ceiling
+}
+
 // tokenSums sums the tokens of the completed turns among rows.
 func tokenSums(f *frame, rows []int32) Tokens {
-	t := Tokens{CacheReuse: Missing, CacheCeiling: Missing, MeanPrompt: Missing, MeanOutput: Missing}
+	var t Tokens
 	prompt, cached, completion := f.ints("prompt_tokens"), f.ints("cached_tokens"), f.ints("completion_tokens")
 	reasoning, asked := f.ints("reasoning_tokens"), f.ints("output_tokens_asked")
 	ceiling, expected := f.ints("expected_cached_tokens"), f.ints("expected_prompt_tokens")
 	source := f.strs("token_source")
-	var sayPrompt, sayCached, ceil, ceilOf, prompts, outputs int64
+	var prompts, cacheds, completions, reasonings sum
+	var cache cacheSums
 	sources := make([]int64, len(source.Values))
-	known := func(v int64) bool { return v != schemas.NullInt }
 	for _, row := range rows {
 		if f.status[row] != statusOK {
 			continue
 		}
-		if v := prompt[row]; known(v) {
-			t.Prompt += v
-			prompts++
-			if c := cached[row]; known(c) {
-				sayPrompt += v
-				sayCached += c
-			}
-		}
-		if v := cached[row]; known(v) {
-			t.Cached += v
-		}
-		if v := completion[row]; known(v) {
-			t.Completion += v
-			outputs++
-			if a := asked[row]; known(a) {
-				t.Asked += a
-				t.AskedGot += v
-			}
-		}
-		if v := reasoning[row]; known(v) {
-			t.Reasoning += v
-		}
-		if a, b := ceiling[row], expected[row]; known(a) && known(b) {
-			ceil += a
-			ceilOf += b
+		prompts.add(prompt[row])
+		cacheds.add(cached[row])
+		completions.add(completion[row])
+		reasonings.add(reasoning[row])
+		cache.add(prompt[row], cached[row], ceiling[row], expected[row])
+		if v, a := completion[row], asked[row]; v != schemas.NullInt && a != schemas.NullInt {
+			t.Asked += a
+			t.AskedGot += v
 		}
 		if s := source.Codes[row]; s >= 0 {
 			sources[s]++
 		}
 	}
-	ratio := func(a, b int64) Num {
-		if b == 0 {
-			return Missing
-		}
-		return Num(float64(a) / float64(b))
-	}
-	t.CacheReuse, t.CacheCeiling = ratio(sayCached, sayPrompt), ratio(ceil, ceilOf)
-	t.MeanPrompt, t.MeanOutput = ratio(t.Prompt, prompts), ratio(t.Completion, outputs)
+	t.Prompt, t.Cached, t.Completion, t.Reasoning = prompts.known(), cacheds.known(), completions.known(), reasonings.known()
+	t.CacheReuse, t.CacheCeiling = cache.figures()
+	t.CacheRows, t.Contradictions = cache.rows, cache.contradictions
+	t.MeanPrompt, t.MeanOutput = prompts.mean(), completions.mean()
 	for i, n := range sources {
 		if n > 0 {
 			if t.Sources == nil {
@@ -143,48 +202,53 @@ func tokenSums(f *frame, rows []int32) Tokens {
 	return t
 }
 
-var tokenColumns = []string{"reasoning_tokens", "output_tokens_asked", "expected_cached_tokens", "expected_prompt_tokens", "token_source"}
+var tokenColumns = []string{"reasoning_tokens", "output_tokens_asked", "expected_cached_tokens", "expected_prompt_tokens", "token_source", "first_answer_ns"}
 
-// throughput works out the rates of a population: rows of any moment, of which those that ended in the
-// window count as done in it, and those that ran in it as in flight.
-func throughput(f *frame, rows []int32, w *window) Throughput {
-	turn := f.ints("turn")
-	prompt, cached, completion := f.ints("prompt_tokens"), f.ints("cached_tokens"), f.ints("completion_tokens")
-	var requests, prompts, cacheds, completions, conversations int64
+// throughput works out the rates of a population: of its rows of any moment, the tokens that arrived in
+// the window, the turns that ended in it with their prompts, and those that ran in it as in flight.
+func throughput(f *frame, rows []int32, w *window, arrived int64) Throughput {
+	prompt, cached := f.ints("prompt_tokens"), f.ints("cached_tokens")
+	var requests, conversations int64
+	var prompts, cacheds sum
 	starts, ends := make([]int64, 0, len(rows)), make([]int64, 0, len(rows))
 	var busy float64
+	contradicts := false
 	sent := f.ints("sent_ns")
 	for _, row := range rows {
-		if f.status[row] == statusOK && w.holdsEnd(f, turn, int(row)) {
+		if f.status[row] == statusOK && w.ended(f, int(row)) {
 			requests++
-			prompts += max(0, prompt[row])
-			cacheds += max(0, cached[row])
-			completions += max(0, completion[row])
+			prompts.add(prompt[row])
+			cacheds.add(cached[row])
+			contradicts = contradicts || cached[row] > prompt[row] && prompt[row] != schemas.NullInt
 		}
-		if turn[row] == 0 && w.holds(f, turn, int(row)) && f.moment[row] != schemas.NullInt {
+		if f.turn[row] == 0 && f.main[row] && f.moment[row] != schemas.NullInt && w.holds(f, f.turn, int(row)) {
 			conversations++
 		}
-		if s := sent[row]; s != schemas.NullInt {
-			from, to := max(s, w.from), min(f.end[row], w.to)
-			if from < to {
+		if s := sent[row]; s != schemas.NullInt && w.rates(f, int(row)) {
+			w.overlap(s, f.end[row], func(from, to int64) {
 				starts = append(starts, from)
 				ends = append(ends, to)
 				busy += float64(to - from)
-			}
+			})
 		}
 	}
-	t := Throughput{Seconds: Num(float64(w.to-w.from) / 1e9), PeakTokenRate: Missing, TokensPerUser: Missing}
-	per := func(n int64) Num {
-		if w.to <= w.from {
+	length := float64(w.length())
+	t := Throughput{Seconds: Num(length / 1e9), PeakTokenRate: Missing, TokensPerUser: Missing}
+	per := func(n Num) Num {
+		if !(length > 0) {
 			return Missing
 		}
-		return Num(float64(n) / (float64(w.to-w.from) / 1e9))
+		return n / Num(length/1e9)
 	}
-	t.Requests, t.PromptTokens, t.CachedTokens, t.CompletionTokens = per(requests), per(prompts), per(cacheds), per(completions)
-	t.TotalTokens, t.Conversations = per(prompts+completions), per(conversations)
+	t.Requests, t.CompletionTokens, t.Conversations = per(Num(requests)), per(Num(arrived)), per(Num(conversations))
+	t.PromptTokens, t.CachedTokens = per(prompts.total()), per(cacheds.total())
+	if contradicts {
+		t.CachedTokens = Missing
+	}
+	t.TotalTokens = t.PromptTokens + t.CompletionTokens
 	t.MeanInFlight = Missing
-	if w.to > w.from {
-		t.MeanInFlight = Num(busy / float64(w.to-w.from))
+	if length > 0 {
+		t.MeanInFlight = Num(busy / length)
 	}
 	t.PeakInFlight = peak(starts, ends)
 	return t
@@ -206,54 +270,73 @@ func peak(starts, ends []int64) int64 {
 
 // peakActive gives the most conversations at once in the window.
 func peakActive(f *frame, w *window) int64 {
-	begin, end := f.conversationSpans()
+	begin, end := f.conversationSpans(nil)
 	var starts, ends []int64
 	for c := range begin {
-		from, to := max(begin[c], w.from), min(end[c], w.to)
-		if from < to {
+		w.overlap(begin[c], end[c], func(from, to int64) {
 			starts = append(starts, from)
 			ends = append(ends, to)
-		}
+		})
 	}
 	return peak(starts, ends)
 }
 
-// goodput counts the turns that ended in the window and met every objective. A failed turn met none; a
-// turn that has no value for an objective (one token has no TPOT) is not held to it.
-func goodput(f *frame, rows []int32, w *window, o *Options) *Goodput {
-	if len(o.Objectives) == 0 {
+// goodput counts the turns that met every objective: as a share of those sent in the window, and as a
+// rate of those that ended in it. A turn that failed, was stopped, or has no value for an objective has
+// not met it; only an answer of one token may do without a time per token.
+func goodput(f *frame, inWindow, all []int32, w *window, a *analysis) *Goodput {
+	objectives := a.o.Objectives
+	if len(objectives) == 0 {
 		return nil
 	}
-	turn, completion := f.ints("turn"), f.ints("completion_tokens")
-	values := make([]func(int) float64, len(o.Objectives))
-	for i, obj := range o.Objectives {
-		values[i] = rowFigure(obj.Figure).values(f, o)
+	completion := f.ints("completion_tokens")
+	values := make([]func(int) float64, len(objectives))
+	for i, obj := range objectives {
+		values[i] = rowFigure(obj.Figure).values(f, a.o)
 	}
-	var g Goodput
-	var tokens int64
-	for _, row := range rows {
-		ok := f.status[row] == statusOK
-		if !ok && !f.failed(int(row)) || !w.holdsEnd(f, turn, int(row)) {
+	good := func(row int) bool {
+		if f.status[row] != statusOK {
+			return false
+		}
+		for i, obj := range objectives {
+			perToken := obj.Figure == "tpot" || obj.Figure == "tpot_request"
+			if perToken && completion[row] == 1 {
+				continue
+			}
+			if v := values[i](row); !(v <= obj.Limit) || perToken && a.bursts(row) {
+				return false
+			}
+		}
+		return true
+	}
+	g := Goodput{Requests: Missing, Tokens: Missing, Share: Missing}
+	for _, row := range inWindow {
+		if !schemas.Statuses[f.status[row]].Sent() {
 			continue
 		}
 		g.Of++
-		for i := range values {
-			if v := values[i](int(row)); v > o.Objectives[i].Limit {
-				ok = false
-			}
-		}
-		if ok {
+		if good(int(row)) {
 			g.Good++
-			tokens += max(0, completion[row])
 		}
-	}
-	s := float64(w.to-w.from) / 1e9
-	g.Requests, g.Tokens, g.Share = Missing, Missing, Missing
-	if s > 0 {
-		g.Requests, g.Tokens = Num(float64(g.Good)/s), Num(float64(tokens)/s)
 	}
 	if g.Of > 0 {
 		g.Share = Num(float64(g.Good) / float64(g.Of))
+	}
+	var requests int64
+	var tokens sum
+	for _, row := range all {
+		if w.ended(f, int(row)) && good(int(row)) {
+			requests++
+			tokens.add(completion[row])
+		}
+	}
+	if s := float64(w.length()) / 1e9; s > 0 {
+		g.Requests = Num(float64(requests) / s)
+		if requests == 0 {
+			g.Tokens = 0
+		} else {
+			g.Tokens = tokens.total() / Num(s)
+		}
 	}
 	return &g
 }
@@ -261,44 +344,29 @@ func goodput(f *frame, rows []int32, w *window, o *Options) *Goodput {
 // cacheByTurn gives the prefix cache reuse at each turn index, where some server told it or the dataset
 // gives a ceiling.
 func cacheByTurn(f *frame, rows []int32) []CacheTurn {
-	turn := f.ints("turn")
 	prompt, cached := f.ints("prompt_tokens"), f.ints("cached_tokens")
 	ceiling, expected := f.ints("expected_cached_tokens"), f.ints("expected_prompt_tokens")
-	type sums struct{ rows, prompt, cached, ceiling, expected int64 }
-	var by []sums
+	var by []cacheSums
+	var of []int64
 	for _, row := range rows {
-		t := turn[row]
-		if f.status[row] != statusOK || t < 0 || t > math.MaxInt32 {
+		t := f.turn[row]
+		if f.status[row] != statusOK || t < 0 || t >= maxGroups {
 			continue
 		}
-		for int64(len(by)) <= t && len(by) < maxGroups {
-			by = append(by, sums{})
+		for int64(len(by)) <= t {
+			by, of = append(by, cacheSums{}), append(of, 0)
 		}
-		if t >= int64(len(by)) {
-			continue
-		}
-		s := &by[t]
-		s.rows++
-		if prompt[row] != schemas.NullInt && cached[row] != schemas.NullInt {
-			s.prompt += prompt[row]
-			s.cached += cached[row]
-		}
-		if ceiling[row] != schemas.NullInt && expected[row] != schemas.NullInt {
-			s.ceiling += ceiling[row]
-			s.expected += expected[row]
-		}
+		of[t]++
+		by[t].add(prompt[row], cached[row], ceiling[row], expected[row])
 	}
 	var out []CacheTurn
-	for t, s := range by {
-		if s.rows == 0 || s.prompt == 0 && s.expected == 0 {
+	for t := range by {
+		c := CacheTurn{Turn: int64(t), Rows: by[t].rows}
+		if c.Reuse, c.Ceiling = by[t].figures(); !c.Reuse.Known() && !c.Ceiling.Known() {
 			continue
 		}
-		c := CacheTurn{Turn: int64(t), Rows: s.rows, Reuse: Missing, Ceiling: Missing}
-		if s.prompt > 0 {
-			c.Reuse = Num(float64(s.cached) / float64(s.prompt))
-		}
-		if s.expected > 0 {
-			c.Ceiling = Num(float64(s.ceiling) / float64(s.expected))
+		if c.Rows == 0 {
+			c.Rows = of[t]
 		}
 		out = append(out, c)
 	}
@@ -309,7 +377,7 @@ func cacheByTurn(f *frame, rows []int32) []CacheTurn {
 // first turn's scheduled moment to its last turn's end, with and without the think time between. The
 // instance belongs to the window if its first turn does.
 func conversationTimes(f *frame, w *window) (with, without sample) {
-	turn, scheduled, think := f.ints("turn"), f.ints("scheduled_ns"), f.floats("think_time_ms")
+	scheduled, think := f.ints("scheduled_ns"), f.floats("think_time_ms")
 	const unset = math.MinInt64
 	first, last := make([]int64, f.convs), make([]int64, f.convs)
 	thought := make([]float64, f.convs)
@@ -324,8 +392,8 @@ func conversationTimes(f *frame, w *window) (with, without sample) {
 			continue
 		}
 		last[c] = max(last[c], f.end[row])
-		if turn[row] == 0 {
-			if w.holds(f, turn, row) {
+		if f.turn[row] == 0 {
+			if w.holds(f, f.turn, row) {
 				first[c] = scheduled[row]
 			}
 		} else if !math.IsNaN(think[row]) {

@@ -94,7 +94,10 @@ type Window struct {
 	LastTurn  int64  `json:"last_turn,omitempty"` // to this one, exclusive; 0 is no bound
 	Steady    bool   `json:"steady"`              // of kind steady: a steady stretch was found
 	How       string `json:"how"`                 // in words
-	Seconds   Num    `json:"seconds"`             // the length that rates divide by
+	Seconds   Num    `json:"seconds"`             // the time that rates divide by
+	Before    int64  `json:"turns_before"`        // turns of the main phase that the window leaves out: sent before it
+	After     int64  `json:"turns_after"`         // sent after it
+	Other     int64  `json:"turns_other"`         // left out for another reason: of kind turns, other turns of the conversations
 }
 
 // Key is one part of a group's name.
@@ -133,7 +136,7 @@ type Counts struct {
 	Sent          int64                    `json:"sent"`                  // rows that were attempted
 	OK            int64                    `json:"ok"`                    // finished; what latencies cover
 	Failed        int64                    `json:"failed"`                // errors of the server or of the way to it
-	ErrorRate     Num                      `json:"error_rate"`            // failed / (ok + failed)
+	ErrorRate     Num                      `json:"error_rate"`            // failed / sent
 	Censored      int64                    `json:"censored"`              // in flight when the run stopped them: their latency is unknown
 	InFlightAtEnd int64                    `json:"in_flight_at_end"`      // sent in the window, still running at its end
 	Conversations int64                    `json:"conversations"`         // conversation instances among the rows
@@ -182,53 +185,58 @@ type Percentile struct {
 	Infinite bool    `json:"infinite,omitempty"` // failure-aware only: the percentile is a failed turn
 }
 
-// Throughput is what a population got done in its window. Groups are divided by the window's length too,
-// so that the groups of one level add up to the total.
+// Throughput is what a population got done in its window: what is counted and the seconds that it is divided
+// by cover the same time. Warm-up turns that were still under way in it count too. Groups are divided by
+// the window's length as well, so that the groups of one level add up to the total; groups by time have what
+// happened in their part of the window, whenever the turn was sent, and divide by that part.
 type Throughput struct {
 	Seconds          Num   `json:"seconds"`
-	Requests         Num   `json:"requests_per_s"` // completed
-	PromptTokens     Num   `json:"prompt_tokens_per_s"`
-	CachedTokens     Num   `json:"cached_tokens_per_s"`
-	CompletionTokens Num   `json:"completion_tokens_per_s"`
+	Requests         Num   `json:"requests_per_s"`          // completed turns that ended in the window
+	PromptTokens     Num   `json:"prompt_tokens_per_s"`     // of the same turns; null unless every one's count is known
+	CachedTokens     Num   `json:"cached_tokens_per_s"`     // the same
+	CompletionTokens Num   `json:"completion_tokens_per_s"` // tokens that arrived in the window, whatever became of their turn
 	TotalTokens      Num   `json:"total_tokens_per_s"`
 	Conversations    Num   `json:"conversations_started_per_s"`
 	PeakInFlight     int64 `json:"peak_in_flight"`        // requests at once
 	MeanInFlight     Num   `json:"mean_in_flight"`        // over the window
 	PeakActive       int64 `json:"peak_conversations"`    // conversations at once, think time included
-	PeakTokenRate    Num   `json:"peak_token_rate"`       // completion tokens of the best second, each at its arrival; null if chunk times were not read
+	PeakTokenRate    Num   `json:"peak_token_rate"`       // completion tokens of the best second, each at its arrival: any second of the window that begins on a hundredth; null for windows under 5 s
 	TokensPerUser    Num   `json:"tokens_per_s_per_user"` // 1000 / mean TPOT
 }
 
-// Tokens sums a population's tokens (completed turns).
+// Tokens sums a population's tokens (completed turns), over the turns whose count is known; null where none is.
 type Tokens struct {
-	Prompt       int64            `json:"prompt"`
-	Cached       int64            `json:"cached"`
-	Completion   int64            `json:"completion"`
-	Reasoning    int64            `json:"reasoning"`
-	Asked        int64            `json:"asked"`         // output tokens asked for, over rows that asked and know their answer's length
-	AskedGot     int64            `json:"asked_got"`     // completion tokens of the same rows
-	CacheReuse   Num              `json:"cache_reuse"`   // cached / prompt over rows whose server says; null if none does
-	CacheCeiling Num              `json:"cache_ceiling"` // the same of an infinite prefix cache, by the dataset
-	MeanPrompt   Num              `json:"mean_prompt"`
-	MeanOutput   Num              `json:"mean_completion"`
-	Sources      map[string]int64 `json:"sources,omitempty"` // rows by token_source
+	Prompt         Num              `json:"prompt"`
+	Cached         Num              `json:"cached"`
+	Completion     Num              `json:"completion"`
+	Reasoning      Num              `json:"reasoning"`
+	Asked          int64            `json:"asked"`          // output tokens asked for, over rows that asked and know their answer's length
+	AskedGot       int64            `json:"asked_got"`      // completion tokens of the same rows
+	CacheReuse     Num              `json:"cache_reuse"`    // cached / prompt over the rows whose server says both; null if none does, or if one contradicts itself
+	CacheCeiling   Num              `json:"cache_ceiling"`  // the same of an infinite prefix cache, by the dataset, over the same rows (over all where no server says)
+	CacheRows      int64            `json:"cache_rows"`     // rows whose server says both
+	Contradictions int64            `json:"contradictions"` // rows with more cached than prompt tokens, of which nothing can be believed
+	MeanPrompt     Num              `json:"mean_prompt"`
+	MeanOutput     Num              `json:"mean_completion"`
+	Sources        map[string]int64 `json:"sources,omitempty"` // rows by token_source
 }
 
 // CacheTurn is prefix cache reuse at one turn index.
 type CacheTurn struct {
 	Turn    int64 `json:"turn"`
-	Rows    int64 `json:"rows"`
+	Rows    int64 `json:"rows"` // that reuse and ceiling cover
 	Reuse   Num   `json:"reuse"`
 	Ceiling Num   `json:"ceiling"`
 }
 
-// Goodput counts what met every objective. A failed turn met none.
+// Goodput counts what met every objective. A turn that failed, was stopped, or of which the figure is not
+// known has not met it; only an answer of one token may do without a time per token.
 type Goodput struct {
-	Requests Num   `json:"requests_per_s"`
-	Tokens   Num   `json:"completion_tokens_per_s"`
-	Good     int64 `json:"good"`
-	Of       int64 `json:"of"`    // turns that ended: completed and failed
-	Share    Num   `json:"share"` // good / of
+	Requests Num   `json:"requests_per_s"`          // turns that ended in the window and met every objective
+	Tokens   Num   `json:"completion_tokens_per_s"` // of the same turns
+	Good     int64 `json:"good"`                    // of the turns sent in the window
+	Of       int64 `json:"of"`                      // turns sent in the window
+	Share    Num   `json:"share"`                   // good / of
 }
 
 // Fluidity is the share of tokens that arrived by their deadline when slack is carried over: the first

@@ -33,7 +33,7 @@ func judgeRun(a *analysis, res *RunResult) schemas.Verdict {
 		j.signal("retried", float64(g.Counts.Retried)/float64(g.Counts.Sent), fmt.Sprintf("%d of %d turns were sent again after a refusal", g.Counts.Retried, g.Counts.Sent))
 	}
 	if g.Counts.ErrorRate.Known() {
-		j.signal("error_rate", float64(g.Counts.ErrorRate), fmt.Sprintf("%d of %d turns failed, %s", g.Counts.Failed, g.Counts.OK+g.Counts.Failed, verdict.Show(float64(g.Counts.ErrorRate), "share")))
+		j.signal("error_rate", float64(g.Counts.ErrorRate), fmt.Sprintf("%d of %d turns failed, %s", g.Counts.Failed, g.Counts.Sent, verdict.Show(float64(g.Counts.ErrorRate), "share")))
 	}
 	if h := meta.Health; h != nil {
 		j.signal("client_cpu", h.CPUShare, "")
@@ -54,12 +54,16 @@ func judgeRun(a *analysis, res *RunResult) schemas.Verdict {
 		j.signal("usage_missing", missing, "")
 	}
 	j.contradictions(a)
+	if c := a.chunks; c.pieces > 0 {
+		j.signal("bursts", float64(c.bursts)/float64(c.pieces), fmt.Sprintf("most gaps are zero: %d of %d answers came in one piece or in bursts", c.bursts, c.pieces))
+	}
 	j.warmCache(res)
 	if a.o.Window.Kind == WindowSteady {
-		if !res.Window.Steady {
+		if d := a.w.drift; d.what != "" {
+			j.signal("steady", d.change, d.text)
+		} else if !res.Window.Steady {
 			j.signal("no_steady_window", 1, res.Window.How)
 		}
-		j.drift(a)
 	}
 	j.clock(a)
 	if c := meta.Calibration; c != nil {
@@ -209,41 +213,6 @@ func (j *signals) warmCache(res *RunResult) {
 			j.signal("warm_cache", above, fmt.Sprintf("first turns had %s of their prompt in the cache", verdict.Show(above, "share")))
 		}
 	}
-}
-
-// drift compares the halves of the window.
-func (j *signals) drift(a *analysis) {
-	ttft := rowFigure("ttft").values(a.f, a.o)
-	middle := a.w.from + (a.w.to-a.w.from)/2
-	var halves [2]sample
-	for row := range a.f.rows {
-		if !a.in[row] || a.f.moment[row] == schemas.NullInt {
-			continue
-		}
-		h := &halves[0]
-		if a.f.moment[row] >= middle {
-			h = &halves[1]
-		}
-		if v := ttft(row); v == v {
-			h.values = append(h.values, v)
-			h.cluster = append(h.cluster, a.f.conv[row])
-		}
-	}
-	var p [2]Percentile
-	o := &Options{Percentiles: []float64{50}}
-	for i := range halves {
-		var s scratch
-		var f Figure
-		s.summarize(&f, halves[i], o)
-		if p[i] = f.Percentiles[0]; !p[i].Low.Known() || !p[i].High.Known() || p[i].Value <= 0 {
-			return
-		}
-	}
-	if p[0].High >= p[1].Low && p[1].High >= p[0].Low {
-		return
-	}
-	change := math.Abs(float64(p[1].Value/p[0].Value) - 1)
-	j.signal("steady", change, fmt.Sprintf("the median TTFT went from %.4g ms in the window's first half to %.4g ms in its second, %s", float64(p[0].Value), float64(p[1].Value), verdict.Show(change, "share")))
 }
 
 // clock judges the stamps.

@@ -92,9 +92,7 @@ func TestVerdictSignals(t *testing.T) {
 		}},
 		{"drift", "steady", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
 			each(rows, 1, func(r *schemas.Request) {
-				if *r.SentNS > 5e9 {
-					r.FirstTokenNS = later(r.FirstTokenNS, 50)
-				}
+				r.FirstTokenNS = p(*r.FirstTokenNS + *r.SentNS/100) // 10 ms slower with every second
 			})
 		}},
 		{"rows lost", "reconciled", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) { m.Planned = -1 }},

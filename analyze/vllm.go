@@ -88,7 +88,7 @@ func vllmResult(ctx context.Context, r *run, res *RunResult, o *Options) (*VLLM,
 	v := &VLLM{}
 	vllmSettings(v, r, res, o)
 	vllmTotals(v, res)
-	vllmStatistics(v, f, rows, res, o)
+	vllmStatistics(v, f, rows, r.chunks.burst, res, o)
 	if n, err := r.chunkCount(f); err != nil || n > rawGaps {
 		return v, err
 	}
@@ -218,7 +218,7 @@ func vllmTotals(v *VLLM, res *RunResult) {
 }
 
 // vllmStatistics sets mean, median, deviation and percentiles of the four latencies, in milliseconds.
-func vllmStatistics(v *VLLM, f *frame, rows []int, res *RunResult, o *Options) {
+func vllmStatistics(v *VLLM, f *frame, rows []int, bursts []bool, res *RunResult, o *Options) {
 	started := &Options{From: FromStart}
 	qs := []float64{0.5}
 	for _, p := range o.Percentiles {
@@ -226,10 +226,11 @@ func vllmStatistics(v *VLLM, f *frame, rows []int, res *RunResult, o *Options) {
 	}
 	var scratch stat.Scratch
 	row := func(name, figure string) {
-		value := rowFigure(figure).values(f, started)
+		fig := rowFigure(figure)
+		value := fig.values(f, started)
 		var in stat.Sample
 		for _, row := range rows {
-			if x := value(row); f.status[row] == statusOK && x == x {
+			if x := value(row); f.status[row] == statusOK && x == x && !(fig.perToken && bursts[row]) {
 				in.Values = append(in.Values, x)
 			}
 		}

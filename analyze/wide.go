@@ -237,10 +237,11 @@ func (w *wide) summarize(f *Figure, o *Options) {
 }
 
 // refine makes the second pass over the chunk lists.
-func (c *chunkFigures) refine(ctx context.Context, r *run, f *frame, pass chunkPass) error {
+func (c *chunkFigures) refine(ctx context.Context, r *run, f *frame, rows *tokenRows, pass chunkPass) error {
 	type pair struct {
 		gap, itl     *wide
 		gaps, spread []float64
+		counts       spreadMemory
 	}
 	workers := make([]pair, schemas.ListWorkers())
 	for i := range workers {
@@ -256,7 +257,11 @@ func (c *chunkFigures) refine(ctx context.Context, r *run, f *frame, pass chunkP
 		for i := range l.Rows() {
 			ns, tokens := l.Row(i)
 			if row := first + i; len(ns) > 1 && f.main[row] && pass.in[row] {
-				w.gaps, w.spread = gapsOf(ns, tokens, w.gaps[:0], w.spread[:0])
+				counts, told := rows.spread(&w.counts, row, ns, tokens)
+				w.gaps, w.spread = gapsOf(ns, rows.streamed(&w.counts, row, counts, told), w.gaps[:0], w.spread[:0])
+				if c.burst[row] {
+					w.spread = w.spread[:0]
+				}
 				w.gap.again(w.gaps, f.conv[row])
 				w.itl.again(w.spread, f.conv[row])
 			}

@@ -3,12 +3,11 @@ package analyze
 import (
 	"fmt"
 	"math"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
 
-	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -84,12 +83,25 @@ func parseTurns(s, turns string) (WindowSpec, error) {
 	return w, nil
 }
 
-// window is a part of a run in nanoseconds.
+// span is a stretch of time, [from, to), in nanoseconds from the run's origin.
+type span struct {
+	from, to int64
+	stage    int64 // of the load: only its turns belong; anyStage for every turn
+}
+
+const anyStage = -1
+
+// window is a part of a run: turns belong to it by the moment at which they were sent, tokens by their
+// arrival, requests by their end. What rates count and the time that they divide by cover the same spans.
 type window struct {
-	from, to int64 // [from, to)
-	first    int64 // turns [first, last)
-	last     int64
-	all      bool // rows that never came to be sent belong too
+	spans    []span  // disjoint, in order of time
+	from, to int64   // from the first to the last
+	first    int64   // turns [first, last)
+	last     int64   //
+	turns    bool    // some turns of each conversation only: their tokens, over the time that they took
+	all      bool    // rows that never came to be sent belong too
+	stage    []int64 // the rows' stages; nil without stages
+	drift    drift   // of kind steady
 	result   Window
 }
 
@@ -102,57 +114,114 @@ func (w *window) holds(f *frame, turn []int64, row int) bool {
 	if m == schemas.NullInt {
 		return w.all
 	}
-	return m >= w.from && m < w.to
+	s := w.at(m)
+	return s >= 0 && (w.spans[s].stage == anyStage || w.spans[s].stage == w.stage[row])
 }
 
-// holdsEnd says whether a turn ended in the window, for rates.
-func (w *window) holdsEnd(f *frame, turn []int64, row int) bool {
-	e := f.end[row]
-	return e != schemas.NullInt && turn[row] >= w.first && turn[row] < w.last && e >= w.from && e < w.to
+// at gives the index of the span that a moment lies in, or -1.
+func (w *window) at(m int64) int {
+	if m < w.from || m >= w.to {
+		return -1
+	}
+	i := 0
+	if len(w.spans) > 1 {
+		i = sort.Search(len(w.spans), func(i int) bool { return w.spans[i].to > m })
+		if m < w.spans[i].from {
+			return -1
+		}
+	}
+	return i
+}
+
+// during says whether something that happened at a moment happened in the window.
+func (w *window) during(m int64) bool { return w.at(m) >= 0 }
+
+// rates says whether what a row's turn did counts in rates, if it did it in the window: that of every turn,
+// warm-up's too (the server did it in that time), unless the window is of some turns only.
+func (w *window) rates(f *frame, row int) bool {
+	return !w.turns || f.main[row] && f.turn[row] >= w.first && f.turn[row] < w.last
+}
+
+// ended says whether a turn ended in the window, for rates.
+func (w *window) ended(f *frame, row int) bool {
+	return w.rates(f, row) && f.end[row] != schemas.NullInt && w.during(f.end[row])
+}
+
+// length is the time that rates divide by, in nanoseconds.
+func (w *window) length() int64 {
+	var sum int64
+	for _, s := range w.spans {
+		sum += s.to - s.from
+	}
+	return sum
+}
+
+// overlap gives how much of [from, to) lies in the window, piece by piece.
+func (w *window) overlap(from, to int64, each func(from, to int64)) {
+	i := 0
+	if len(w.spans) > 1 {
+		i = sort.Search(len(w.spans), func(i int) bool { return w.spans[i].to > from })
+	}
+	for ; i < len(w.spans) && w.spans[i].from < to; i++ {
+		if a, b := max(from, w.spans[i].from), min(to, w.spans[i].to); a < b {
+			each(a, b)
+		}
+	}
 }
 
 // findWindow turns a specification into a part of this run.
 func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning) {
 	first, last := f.extent()
-	w := window{from: first, to: last + 1, first: 0, last: math.MaxInt64, all: true}
+	w := window{last: math.MaxInt64, all: true}
+	w.spans = []span{{first, last + 1, anyStage}}
 	w.result.Kind = spec.Kind
 	var warnings []Warning
 	switch spec.Kind {
 	case WindowAll:
 		w.result.How = "from the first send to the end of the last turn"
 	case WindowTurns:
-		w.first = spec.FirstTurn
+		w.turns, w.first = true, spec.FirstTurn
+		which := fmt.Sprintf("turns from index %d on", spec.FirstTurn)
 		if spec.LastTurn > 0 {
 			w.last = spec.LastTurn
-			w.result.How = fmt.Sprintf("turns %d to %d of each conversation, over the whole run", spec.FirstTurn, spec.LastTurn-1)
-		} else {
-			w.result.How = fmt.Sprintf("turns from index %d on, over the whole run", spec.FirstTurn)
+			which = fmt.Sprintf("turns %d to %d", spec.FirstTurn, spec.LastTurn-1)
 		}
+		w.spans = f.underWay(&w)
+		w.result.How = which + " of each conversation, over the time in which at least one of them was under way"
 		w.result.FirstTurn, w.result.LastTurn = spec.FirstTurn, spec.LastTurn
 	case WindowTime:
 		w.all = false
-		w.from = int64(spec.From)
+		s := &w.spans[0]
+		s.from = int64(spec.From)
 		if spec.To > 0 {
-			w.to = int64(spec.To)
+			s.to = int64(spec.To)
 		}
 		w.result.How = "as asked"
-		if w.from > last || w.to <= first {
+		if s.from > last || s.to <= first {
 			warnings = append(warnings, Warning{"empty_window", fmt.Sprintf("the window %s lies outside of the run, which has turns from %s to %s",
-				spanText(w.from, w.to), seconds(first), seconds(last))})
-		} else if w.to > last+1 {
-			warnings = append(warnings, Warning{"window_end", fmt.Sprintf("the window ends %s after the run's last turn: rates count that time too", seconds(w.to-last))})
+				spanText(s.from, s.to), seconds(first), seconds(last))})
+		} else if s.to > last+1 {
+			warnings = append(warnings, Warning{"window_end", fmt.Sprintf("the window ends %s after the run's last turn: rates count that time too", seconds(s.to-last))})
 		}
 	default:
-		from, to, how, ok := steady(f)
-		w.result.Steady, w.result.How = ok, how
-		if ok {
-			w.from, w.to, w.all = from, to, false
-		} else {
-			warnings = append(warnings, Warning{"no_steady_window", how})
+		warnings = f.steadyWindow(r, &w)
+	}
+	w.from, w.to = w.spans[0].from, w.spans[len(w.spans)-1].to
+	w.result.From, w.result.To = Num(float64(w.from)/1e9), Num(float64(w.to)/1e9)
+	w.result.Seconds = Num(float64(w.length()) / 1e9)
+	for row := range f.rows {
+		if !f.main[row] || f.end[row] == schemas.NullInt || w.holds(f, f.turn, row) {
+			continue
+		}
+		switch m := f.moment[row]; {
+		case m < w.from:
+			w.result.Before++
+		case m >= w.to:
+			w.result.After++
+		default:
+			w.result.Other++
 		}
 	}
-	w.result.From, w.result.To = Num(float64(w.from)/1e9), Num(float64(w.to)/1e9)
-	w.result.Seconds = Num(float64(w.to-w.from) / 1e9)
 	return w, warnings
 }
 
@@ -160,139 +229,47 @@ func seconds(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f',
 
 func spanText(from, to int64) string { return seconds(from) + " to " + seconds(to) }
 
-// extent gives the first send and the last end.
+// extent gives the first send and the last end of the main phase, or of all phases if it has none.
 func (f *frame) extent() (first, last int64) {
-	first, last = math.MaxInt64, math.MinInt64
-	for i := range f.rows {
-		if f.end[i] == schemas.NullInt {
-			continue
+	for _, all := range []bool{false, true} {
+		first, last = math.MaxInt64, math.MinInt64
+		for i := range f.rows {
+			if f.end[i] == schemas.NullInt || !f.main[i] && !all {
+				continue
+			}
+			first = min(first, f.moment[i])
+			last = max(last, f.end[i])
 		}
-		first = min(first, f.moment[i])
-		last = max(last, f.end[i])
-	}
-	if first > last {
-		return 0, 0
-	}
-	return first, last
-}
-
-const (
-	steadyLevel = 0.9 // of the level: at and above it, load counts as full
-	steadyShare = 0.3 // a steady stretch shorter than this share of the run is none
-)
-
-// steady finds the stretch between ramp-up and drain: from the first moment to the last at which at least
-// nine tenths of the usual number of conversations were active, thinking included. The usual number is
-// the upper quartile over time, which a long drain or ramp does not move.
-func steady(f *frame) (from, to int64, how string, ok bool) {
-	steps := f.activeSteps()
-	if len(steps) < 2 {
-		return 0, 0, "no conversation ran: the whole run is used", false
-	}
-	level := timeQuantile(steps, 0.75)
-	if level < 1 {
-		level = 1
-	}
-	limit := steadyLevel * level
-	from, to = math.MaxInt64, math.MinInt64
-	for i, s := range steps[:len(steps)-1] {
-		if float64(s.level) >= limit {
-			from = min(from, s.at)
-			to = max(to, steps[i+1].at)
+		if first <= last {
+			return first, last
 		}
 	}
-	begin, end := steps[0].at, steps[len(steps)-1].at
-	if from >= to || float64(to-from) < steadyShare*float64(end-begin) {
-		return 0, 0, fmt.Sprintf("no steady stretch: at least %.0f conversations at once were active only from %s of %s on; the whole run is used",
-			math.Ceil(limit), spanText(from, to), seconds(end-begin)), false
-	}
-	how = fmt.Sprintf("from %s to %s of %s: the first and last moment with at least %.0f conversations active (90 %% of the usual %.0f)",
-		seconds(from), seconds(to), seconds(end), math.Ceil(limit), level)
-	return from, to, how, true
+	return 0, 0
 }
 
-// step is a level that holds from a moment to the next step.
-type step struct {
-	at    int64
-	level int64
-}
-
-// activeSteps gives the number of active conversations over time: one is active from its first turn's
-// moment to its last turn's end.
-func (f *frame) activeSteps() []step {
-	begin, end := f.conversationSpans()
+// underWay gives the spans in which at least one of a window's turns was under way, from its sending to
+// its end, that moment included.
+func (f *frame) underWay(w *window) []span {
+	sent := f.ints("sent_ns")
 	var starts, ends []int64
-	for c := range begin {
-		if end[c] > begin[c] {
-			starts = append(starts, begin[c])
-			ends = append(ends, end[c])
+	for row := range f.rows {
+		if sent[row] != schemas.NullInt && w.rates(f, row) && f.end[row] >= sent[row] {
+			starts = append(starts, sent[row])
+			ends = append(ends, f.end[row]+1)
 		}
 	}
-	return levels(starts, ends)
-}
-
-// conversationSpans gives the first send and last end of each conversation instance.
-func (f *frame) conversationSpans() (begin, end []int64) {
-	begin, end = make([]int64, f.convs), make([]int64, f.convs)
-	for c := range begin {
-		begin[c], end[c] = math.MaxInt64, math.MinInt64
+	var spans []span
+	open := int64(0)
+	for _, s := range levels(starts, ends) {
+		if s.level > 0 && open == 0 {
+			spans = append(spans, span{from: s.at, stage: anyStage})
+		} else if s.level == 0 && open > 0 {
+			spans[len(spans)-1].to = s.at
+		}
+		open = s.level
 	}
-	for i := range f.rows {
-		if f.end[i] == schemas.NullInt {
-			continue
-		}
-		c := f.conv[i]
-		begin[c] = min(begin[c], f.moment[i])
-		end[c] = max(end[c], f.end[i])
+	if len(spans) == 0 {
+		return []span{{0, 0, anyStage}}
 	}
-	return begin, end
-}
-
-// levels gives how many of the intervals [start, end) hold over time. It sorts its arguments.
-func levels(starts, ends []int64) []step {
-	stat.SortInts(starts)
-	stat.SortInts(ends)
-	var steps []step
-	var level int64
-	s, e := 0, 0
-	for s < len(starts) || e < len(ends) {
-		at := int64(math.MaxInt64)
-		if s < len(starts) {
-			at = starts[s]
-		}
-		if e < len(ends) {
-			at = min(at, ends[e])
-		}
-		for e < len(ends) && ends[e] == at {
-			level--
-			e++
-		}
-		for s < len(starts) && starts[s] == at {
-			level++
-			s++
-		}
-		steps = append(steps, step{at, level})
-	}
-	return steps
-}
-
-// timeQuantile gives the q-quantile of a level over time.
-func timeQuantile(steps []step, q float64) float64 {
-	type weighted struct{ level, time int64 }
-	var all []weighted
-	var total int64
-	for i, s := range steps[:len(steps)-1] {
-		d := steps[i+1].at - s.at
-		all = append(all, weighted{s.level, d})
-		total += d
-	}
-	slices.SortFunc(all, func(a, b weighted) int { return int(a.level - b.level) })
-	var sum int64
-	for _, w := range all {
-		sum += w.time
-		if float64(sum) >= q*float64(total) {
-			return float64(w.level)
-		}
-	}
-	return float64(all[len(all)-1].level)
+	return spans
 }

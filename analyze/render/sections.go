@@ -71,6 +71,23 @@ func runSections(res *analyze.Result, r *analyze.RunResult) []section {
 	return slices.DeleteFunc(out, func(s section) bool { return len(s.rows) == 0 && len(s.before) == 0 })
 }
 
+// leftOut says how many turns the figures do not cover.
+func leftOut(w *analyze.Window) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		text string
+	}{{w.Before, "sent before the window"}, {w.After, "sent after it"}, {w.Other, "of other turn indexes or between its stretches"}} {
+		if p.n > 0 {
+			parts = append(parts, count(p.n)+" "+p.text)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Left out: turns " + strings.Join(parts, ", ")
+}
+
 // overview says what was run and how far to trust it.
 func overview(r *analyze.RunResult) section {
 	s := section{title: clean(r.Label) + ": " + string(r.Verdict.Grade)}
@@ -89,6 +106,9 @@ func overview(r *analyze.RunResult) section {
 		s.before = append(s.before, clean(fmt.Sprintf("Dataset %s, %s", d.File, short(d.ContentHash))))
 	}
 	s.before = append(s.before, fmt.Sprintf("Window (%s): %s", r.Window.Kind, clean(r.Window.How)))
+	if out := leftOut(&r.Window); out != "" {
+		s.before = append(s.before, out)
+	}
 	clock := "arrival times by the kernel"
 	if r.Clock.Source != "kernel" {
 		clock = "arrival times by the process (no kernel stamps)"

@@ -224,8 +224,8 @@ func tokens(r *analyze.Result) *table {
 			asked, got = countCell(x.Asked), countCell(x.AskedGot)
 		}
 		t.add([]cell{
-			rowHead(p.name), countCell(x.Prompt), numCell(x.MeanPrompt), countCell(x.Cached), shareCell(x.CacheReuse),
-			shareCell(x.CacheCeiling), countCell(x.Completion), numCell(x.MeanOutput), countCell(x.Reasoning), asked, got,
+			rowHead(p.name), numCell(x.Prompt), numCell(x.MeanPrompt), numCell(x.Cached), shareCell(x.CacheReuse),
+			shareCell(x.CacheCeiling), numCell(x.Completion), numCell(x.MeanOutput), numCell(x.Reasoning), asked, got,
 		})
 	}
 	return t

@@ -21,7 +21,8 @@ check -slo ttft=80ms -slo tpot=9ms -by turn
 check -conversations 0 -from scheduled -window all -by tag.source -by prompt_tokens
 check -conversations 0 -from start -window turns -by uncached_tokens:50
 check -conversations 0 -window turns=2:5 -by error_kind
-check -conversations 0 -window 5s:30s -slo e2e=500ms -by time
+check -conversations 0 -window 5s:30s -slo e2e=500ms -by time -by url
+check -conversations 0 -by time:700ms
 check -conversations 90 -chunks 20 -clean -by url
 check -conversations 120 -turns 3 -chunks 5 -clean -seed 9 -by conversation_id
 for result in "$@"; do

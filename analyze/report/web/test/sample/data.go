@@ -133,9 +133,9 @@ func group(turns []turn, span float64, keys ...analyze.Key) analyze.Group {
 		e2e = append(e2e, (t.end-t.sent)*1e3)
 		tpot = append(tpot, (t.end-t.first)*1e3/(t.output-1))
 		lag = append(lag, 0.02+0.3*math.Abs(math.Sin(float64(i))))
-		g.Tokens.Prompt += int64(t.prompt)
-		g.Tokens.Cached += int64(t.cached)
-		g.Tokens.Completion += int64(t.output)
+		g.Tokens.Prompt += analyze.Num(t.prompt)
+		g.Tokens.Cached += analyze.Num(t.cached)
+		g.Tokens.Completion += analyze.Num(t.output)
 		g.Tokens.Asked += int64(t.output)
 		g.Tokens.AskedGot += int64(t.output)
 	}

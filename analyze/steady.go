@@ -1,0 +1,467 @@
+package analyze
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"parley/analyze/stat"
+	"parley/schemas"
+)
+
+// The steady window is what is neither warm-up nor drain.
+//
+// It begins when the load stands: in a closed loop with the first moment at which nine tenths of the usual
+// number of conversations are active, and not before the opening burst is over (the turns that all started
+// together meet a server that no later turn meets). From there on, MSER-5 (White, Cobb and Spratt,
+// 2000) cuts what is unlike the rest from the requests in flight, the tokens that arrive, and TTFT.
+//
+// It ends when the load is no longer kept up: at the run's stop or its last arrival, or when fewer than
+// nine tenths of the usual number of conversations are active. A conversation that thinks when the run
+// stops holds its place until then.
+//
+// What is left must be level: neither a trend (Mann and Kendall's test, corrected for autocorrelation by
+// Hamed and Rao) nor a shift (Pettitt's, on means of blocks) of at least 5 % in any of the three. A stage
+// of the load is a run of its own.
+const (
+	steadyLevel = 0.9  // of the usual number of conversations: at and above it, the load stands
+	steadyShare = 0.3  // a steady stretch shorter than this share of the run is none
+	steadyFloor = 0.05 // what differs by less is level
+	steadyAlpha = 0.003
+	steadySteps = 400 // of a series, at most
+	trendBlocks = 40
+	shiftBlocks = 16
+)
+
+// drift is a trend or a shift in what should be level.
+type drift struct {
+	what   string // empty: none
+	change float64
+	text   string
+}
+
+// steadyWindow finds the steady stretch of the run, or of each stage of its load.
+func (f *frame) steadyWindow(r *run, w *window) []Warning {
+	stages := f.stages()
+	if len(stages) < 2 {
+		l := f.demand(r, anyStage, nil)
+		from, to, how, ok := l.steady()
+		w.result.How = how
+		if !ok {
+			return []Warning{{"no_steady_window", how}}
+		}
+		w.spans, w.all = []span{{from, to, anyStage}}, false
+		w.drift = l.level(from, to)
+		w.result.Steady = w.drift.what == ""
+		if !w.result.Steady {
+			w.result.How += "; not level: " + w.drift.text
+			return []Warning{{"not_level", w.drift.text}}
+		}
+		return nil
+	}
+	w.stage = f.ints("stage")
+	w.result.Steady = true
+	var spans []span
+	var warnings []Warning
+	for _, stage := range stages {
+		l := f.demand(r, stage, w.stage)
+		from, to, how, ok := l.steady()
+		if !ok {
+			from, to = l.first, l.last+1
+		} else if d := l.level(from, to); d.what != "" {
+			ok, how = false, d.text
+			if d.change > w.drift.change {
+				w.drift = d
+			}
+		}
+		if !ok {
+			w.result.Steady = false
+			warnings = append(warnings, Warning{"no_steady_window", fmt.Sprintf("stage %d: %s", stage, how)})
+		}
+		if n := len(spans); n > 0 { // turns of one stage may outlast it
+			from = max(from, spans[n-1].to)
+		}
+		if from < to {
+			spans = append(spans, span{from, to, stage})
+		}
+	}
+	if len(spans) > 0 {
+		w.spans, w.all = spans, false
+	}
+	w.result.How = fmt.Sprintf("the steady stretch of each of %d stages", len(stages))
+	return warnings
+}
+
+// stages gives the stages of the load, in order; none where the rows do not tell.
+func (f *frame) stages() []int64 {
+	if f.table.Vector("stage") == nil {
+		return nil
+	}
+	var out []int64
+	for row, s := range f.ints("stage") {
+		if s != schemas.NullInt && f.main[row] && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// demand is what a run, or a stage of it, put on the server over time.
+type demand struct {
+	f           *frame
+	mine        func(row int) bool // of the main phase, and of the stage
+	open        bool               // turns arrive whether or not others have ended
+	first, last int64              // first send, last end
+	lastArrival int64
+	stop        int64 // when no turn was started any more
+	sent        []int64
+}
+
+func (f *frame) demand(r *run, stage int64, stages []int64) *demand {
+	l := &demand{f: f, open: r.meta.OfferedRate != nil, first: math.MaxInt64, last: math.MinInt64, lastArrival: math.MinInt64, stop: math.MaxInt64, sent: f.ints("sent_ns")}
+	l.mine = func(row int) bool { return f.main[row] && (stages == nil || stages[row] == stage) }
+	for row := range f.rows {
+		if !l.mine(row) || f.end[row] == schemas.NullInt {
+			continue
+		}
+		l.first, l.last = min(l.first, f.moment[row]), max(l.last, f.end[row])
+		if f.turn[row] == 0 {
+			l.lastArrival = max(l.lastArrival, f.moment[row])
+		}
+	}
+	if r.meta.StopNS != nil {
+		l.stop = *r.meta.StopNS
+	}
+	if stages == nil {
+		return l
+	}
+	// The next stage ends this one.
+	for row := range f.rows {
+		if f.main[row] && stages[row] > stage && f.end[row] != schemas.NullInt {
+			l.stop = min(l.stop, f.moment[row])
+		}
+	}
+	return l
+}
+
+// steady finds the stretch between warm-up and drain.
+func (l *demand) steady() (from, to int64, how string, ok bool) {
+	if l.first > l.last {
+		return 0, 0, "no conversation ran: the whole run is used", false
+	}
+	steps := l.active()
+	if len(steps) < 2 {
+		return 0, 0, "no conversation ran: the whole run is used", false
+	}
+	begin, end := l.first, l.last
+	usual := max(timeQuantile(steps, 0.75), 1)
+	from, to = math.MaxInt64, math.MinInt64
+	for i, s := range steps[:len(steps)-1] {
+		if float64(s.level) >= steadyLevel*usual {
+			from, to = min(from, s.at), max(to, steps[i+1].at+1) // what ends at that moment belongs
+		}
+	}
+	from, to = max(from, begin), min(to, l.stop)
+	cause := fmt.Sprintf("at least %.0f conversations active, of usually %.0f", math.Ceil(steadyLevel*usual), usual)
+	if l.open {
+		from, to, cause = begin, min(max(l.lastArrival, begin), l.stop), "arrivals began"
+	} else if burst := l.burst(from, to); burst > from {
+		from, cause = burst, "the opening burst was over"
+	}
+	if cut, what := l.settled(from, to); cut > from {
+		from, cause = cut, what+" had settled"
+	}
+	if float64(to-from) < steadyShare*float64(end-begin) {
+		return 0, 0, fmt.Sprintf("no steady stretch: the load stood only %s of %s; the whole run is used", spanText(from, max(from, to)), seconds(end-begin)), false
+	}
+	until := "the load was no longer kept up"
+	switch {
+	case to == l.stop:
+		until = "the run stopped starting turns"
+	case l.open:
+		until = "arrivals ended"
+	case to > end:
+		until = "the run ended"
+	}
+	return from, to, fmt.Sprintf("from %s (%s) to %s (%s) of %s", seconds(from), cause, seconds(to), until, seconds(end)), true
+}
+
+// active gives the number of active conversations over time: one is active from its first turn's moment to
+// its last turn's end, and to the run's stop if it still had turns then.
+func (l *demand) active() []step {
+	f := l.f
+	begin, end := f.conversationSpans(l.mine)
+	kinds := f.strs("error_kind")
+	failed := slices.Index(kinds.Values, "conversation_failed")
+	if l.stop != math.MaxInt64 {
+		for row := range f.rows {
+			c := f.conv[row]
+			if schemas.Statuses[f.status[row]] == schemas.StatusNotReached && f.turn[row] > 0 && int(kinds.Codes[row]) != failed && begin[c] < l.stop {
+				end[c] = max(end[c], l.stop)
+			}
+		}
+	}
+	return activeSteps(begin, end)
+}
+
+// burstRest is the share of the load's time that must be left behind an opening burst for its answers to be
+// left out whole, and not only until they have begun.
+const burstRest = 0.4
+
+// burst gives the moment from which the opening burst of a closed loop is over: the turns that were sent
+// before any had its first token. Their prompts were worked through together, and while they were
+// answered no others were: it is over when half of them have ended, or in a short run when all have
+// begun.
+func (l *demand) burst(from, to int64) int64 {
+	f := l.f
+	first := f.ints("first_token_ns")
+	answer := func(row int) int64 {
+		if first[row] != schemas.NullInt {
+			return first[row]
+		}
+		return f.end[row]
+	}
+	earliest := int64(math.MaxInt64)
+	for row := range f.rows {
+		if l.mine(row) && l.sent[row] != schemas.NullInt {
+			earliest = min(earliest, answer(row))
+		}
+	}
+	begun := from
+	var ends []int64
+	for row := range f.rows {
+		if l.mine(row) && l.sent[row] != schemas.NullInt && l.sent[row] < earliest {
+			begun = max(begun, answer(row)+1)
+			ends = append(ends, f.end[row]+1)
+		}
+	}
+	if len(ends) < 2 { // one alone is no burst
+		return from
+	}
+	slices.Sort(ends)
+	if over := ends[len(ends)/2]; float64(to-over) >= burstRest*float64(to-from) {
+		return max(from, over)
+	}
+	return begun
+}
+
+// steps gives the number of steps of a series: five to a turn of mean length, so that the five of a batch
+// see one turn from its first moment to its last, and turns that run in step are no cycle of it.
+func (l *demand) steps(from, to int64) int {
+	var turns, sum float64
+	for row := range l.f.rows {
+		if s := l.sent[row]; s != schemas.NullInt && l.mine(row) && s >= from && s < to {
+			turns++
+			sum += float64(l.f.end[row] - s)
+		}
+	}
+	if turns == 0 || sum <= 0 {
+		return 5
+	}
+	return 5 * int(min(max(float64(to-from)/(sum/turns), 1), steadySteps/5))
+}
+
+// blocks gives the means of so many equal blocks of a series, or the series itself if it is shorter.
+func blocks(series []float64, n int) []float64 {
+	if len(series) <= n {
+		return series
+	}
+	return stat.BlockMeans(series, n)
+}
+
+// series gives the requests in flight, the tokens that arrived (those of a turn spread evenly from its
+// first to its last) and the mean TTFT in equal steps of a stretch of time. A step in which no turn was
+// sent has the TTFT of the one before.
+func (l *demand) series(from, to int64, n int) (flight, tokens, ttft []float64) {
+	f := l.f
+	first, last, completion := f.ints("first_token_ns"), f.ints("last_token_ns"), f.ints("completion_tokens")
+	flight, tokens, ttft = make([]float64, n), make([]float64, n), make([]float64, n)
+	turns := make([]float64, n)
+	width := float64(to-from) / float64(n)
+	add := func(series []float64, a, b int64, amount float64) { // amount per step of full overlap
+		x, y := float64(max(a, from)-from)/width, float64(min(b, to)-from)/width
+		for i := int(x); i < n && float64(i) < y; i++ {
+			series[i] += amount * (min(y, float64(i+1)) - max(x, float64(i)))
+		}
+	}
+	for row := range f.rows {
+		s := l.sent[row]
+		if s == schemas.NullInt || s >= to || f.end[row] <= from {
+			continue
+		}
+		add(flight, s, f.end[row], 1)
+		a, b := first[row], last[row]
+		if a == schemas.NullInt || b == schemas.NullInt {
+			continue
+		}
+		if k := completion[row]; k > 0 {
+			if b > a {
+				add(tokens, a, b, float64(k)*width/float64(b-a))
+			} else if a >= from && a < to {
+				tokens[min(int(float64(a-from)/width), n-1)] += float64(k)
+			}
+		}
+		if s >= from && f.status[row] == statusOK && f.main[row] {
+			i := min(int(float64(s-from)/width), n-1)
+			ttft[i] += float64(a-s) / 1e6
+			turns[i]++
+		}
+	}
+	before := math.NaN()
+	for i := range ttft {
+		if turns[i] > 0 {
+			before = ttft[i] / turns[i]
+		}
+		ttft[i] = before
+	}
+	for i := n - 1; i > 0; i-- { // what came before the first
+		if math.IsNaN(ttft[i-1]) {
+			ttft[i-1] = ttft[i]
+		}
+	}
+	return flight, tokens, ttft
+}
+
+var seriesNames = [...]string{"requests in flight", "tokens per second", "TTFT"}
+
+// settled gives the moment from which all three series look like the rest of themselves, and the one that
+// was last to.
+func (l *demand) settled(from, to int64) (at int64, what string) {
+	at = from
+	if to <= from {
+		return at, ""
+	}
+	steps := l.steps(from, to)
+	a, b, c := l.series(from, to, steps)
+	for i, s := range [...][]float64{a, b, c} {
+		// What never comes to rest has no warm-up to cut off: the tests of level will say so.
+		cut, rest := stat.MSER5(s)
+		if cut == 0 || !rest || cut > steps*2/5 || !unlike(s[:cut], s[cut:]) {
+			continue
+		}
+		if m := from + int64(float64(to-from)*float64(cut)/float64(steps)); m > at {
+			at, what = m, seriesNames[i]
+		}
+	}
+	return at, what
+}
+
+// unlike says whether the mean of one part differs from that of the other by more than the floor.
+func unlike(a, b []float64) bool {
+	x, _ := stat.MeanStd(a)
+	y, _ := stat.MeanStd(b)
+	return math.Abs(x-y) > steadyFloor*math.Abs(y)
+}
+
+// level tests a stretch for a trend and a shift.
+func (l *demand) level(from, to int64) drift {
+	var worst drift
+	a, b, c := l.series(from, to, l.steps(from, to))
+	for i, s := range [...][]float64{a, b, c} {
+		mean, _ := stat.MeanStd(s)
+		if !(mean > 0) {
+			continue
+		}
+		trend, shift := stat.MannKendall(blocks(s, trendBlocks)), stat.Pettitt(blocks(s, shiftBlocks))
+		for _, t := range []struct {
+			stat.Trend
+			how string
+		}{{trend, "a trend over the window"}, {shift, "a shift within it"}} {
+			change := math.Abs(t.Size) / mean
+			if t.P < steadyAlpha && change >= steadyFloor && change > worst.change {
+				way := "rises"
+				if t.Size < 0 {
+					way = "falls"
+				}
+				worst = drift{seriesNames[i], change, fmt.Sprintf("%s %s by %.0f %% of its mean, %s (p = %.1g)", seriesNames[i], way, 100*change, t.how, t.P)}
+			}
+		}
+	}
+	return worst
+}
+
+// step is a level that holds from a moment to the next step.
+type step struct {
+	at    int64
+	level int64
+}
+
+// activeSteps gives the number of spans that hold over time.
+func activeSteps(begin, end []int64) []step {
+	var starts, ends []int64
+	for c := range begin {
+		if end[c] > begin[c] {
+			starts = append(starts, begin[c])
+			ends = append(ends, end[c])
+		}
+	}
+	return levels(starts, ends)
+}
+
+// conversationSpans gives the first send and last end of each conversation instance, over the rows that
+// count.
+func (f *frame) conversationSpans(counts func(row int) bool) (begin, end []int64) {
+	begin, end = make([]int64, f.convs), make([]int64, f.convs)
+	for c := range begin {
+		begin[c], end[c] = math.MaxInt64, math.MinInt64
+	}
+	for i := range f.rows {
+		if f.end[i] == schemas.NullInt || counts != nil && !counts(i) {
+			continue
+		}
+		c := f.conv[i]
+		begin[c] = min(begin[c], f.moment[i])
+		end[c] = max(end[c], f.end[i])
+	}
+	return begin, end
+}
+
+// levels gives how many of the intervals [start, end) hold over time. It sorts its arguments.
+func levels(starts, ends []int64) []step {
+	stat.SortInts(starts)
+	stat.SortInts(ends)
+	var steps []step
+	var level int64
+	s, e := 0, 0
+	for s < len(starts) || e < len(ends) {
+		at := int64(math.MaxInt64)
+		if s < len(starts) {
+			at = starts[s]
+		}
+		if e < len(ends) {
+			at = min(at, ends[e])
+		}
+		for e < len(ends) && ends[e] == at {
+			level--
+			e++
+		}
+		for s < len(starts) && starts[s] == at {
+			level++
+			s++
+		}
+		steps = append(steps, step{at, level})
+	}
+	return steps
+}
+
+// timeQuantile gives the q-quantile of a level over time.
+func timeQuantile(steps []step, q float64) float64 {
+	type weighted struct{ level, time int64 }
+	var all []weighted
+	var total int64
+	for i, s := range steps[:len(steps)-1] {
+		d := steps[i+1].at - s.at
+		all = append(all, weighted{s.level, d})
+		total += d
+	}
+	slices.SortFunc(all, func(a, b weighted) int { return int(a.level - b.level) })
+	var sum int64
+	for _, w := range all {
+		sum += w.time
+		if float64(sum) >= q*float64(total) {
+			return float64(w.level)
+		}
+	}
+	return float64(all[len(all)-1].level)
+}
