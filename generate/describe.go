@@ -97,20 +97,27 @@ const (
 	maxTagNames    = 12
 )
 
-// Describe tells what a dataset holds: a file of parley, any chat dataset in Parquet, or any other file
-// that can be imported. Of the options it takes Tokenizer (or Loaded), Format and Workers. Tokens are
-// counted where the file does not have their numbers.
+// Describe tells what a dataset holds: a file of parley, the parts of one (by their folder or a pattern), any chat
+// dataset in Parquet, or any other file that can be imported. Of the options it takes Tokenizer (or Loaded),
+// Format and Workers. Tokens are counted where the file does not have their numbers.
 func Describe(ctx context.Context, path string, o Options) (Description, error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return Description{}, err
-	}
 	d := &describer{desc: Description{
-		File: path, FileBytes: st.Size(), Roles: map[string]int64{}, Tags: map[string]map[string]int64{}, Skipped: map[string]int64{},
+		File: path, Roles: map[string]int64{}, Tags: map[string]map[string]int64{}, Skipped: map[string]int64{},
 	}, groups: map[string]*PrefixGroup{}}
-	own, err := hasCounts(path)
-	if err == nil && own {
-		err = d.own(ctx, path)
+	files, err := schemas.DatasetFiles(path)
+	if err != nil {
+		files = []string{path} // no Parquet: the importer tells what it is
+	}
+	for _, f := range files {
+		st, err := os.Stat(f)
+		if err != nil {
+			return Description{}, err
+		}
+		d.desc.FileBytes += st.Size()
+	}
+	own, err := openOwn(path, files)
+	if err == nil && own != nil {
+		err = errors.Join(d.own(ctx, own), own.Close())
 	} else if err == nil {
 		err = d.other(ctx, path, &o)
 	}
@@ -120,35 +127,34 @@ func Describe(ctx context.Context, path string, o Options) (Description, error) 
 	return d.finish(), nil
 }
 
-// hasCounts says whether a file is one of parley's with the tokens of every turn.
-func hasCounts(path string) (bool, error) {
-	kind, err := schemas.Inspect(path)
+// openOwn opens a dataset of parley with the tokens of every turn; it gives nil for any other.
+func openOwn(path string, files []string) (own *schemas.Dataset, err error) {
+	kind, err := schemas.Inspect(files[0])
+	if err != nil || kind == "" {
+		return nil, nil // the importer tells what it is
+	}
+	if kind != schemas.KindConversations {
+		return nil, fmt.Errorf("%s is a file of %s, not a dataset: look into it with analyze", files[0], kind)
+	}
+	if len(files) == 1 {
+		own, err = schemas.OpenFile(files[0]) // a part by itself, too
+	} else {
+		own, err = schemas.OpenDataset(path)
+	}
 	if err != nil {
-		return false, nil // no Parquet file: the importer tells what it is
+		return nil, err
 	}
-	switch kind {
-	case "":
-		return false, nil
-	case schemas.KindConversations:
-	default:
-		return false, fmt.Errorf("%s is a file of %s, not a dataset: look into it with analyze", path, kind)
-	}
-	f, err := schemas.OpenDataset(path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	for o, err := range f.Outlines() {
+	for o, err := range own.Outlines() {
 		if err != nil {
-			return false, err
+			return nil, errors.Join(err, own.Close())
 		}
 		for _, t := range o.Turns {
 			if t.PromptTokens == nil || t.NewTokens == nil || t.ExpectedCachedTokens == nil {
-				return false, nil
+				return nil, own.Close()
 			}
 		}
 	}
-	return true, nil
+	return own, nil
 }
 
 // describer gathers a description.
@@ -160,12 +166,7 @@ type describer struct {
 	first, later                                                                    [2]int64 // prompt tokens, cached ones
 }
 
-func (d *describer) own(ctx context.Context, path string) error {
-	f, err := schemas.OpenDataset(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+func (d *describer) own(ctx context.Context, f *schemas.Dataset) error {
 	meta := f.Meta()
 	d.desc.Meta, d.desc.Format, d.desc.Tokenizer, d.desc.Notes = &meta, string(schemas.KindConversations), meta.Tokenizer, meta.Notes
 	for c, err := range f.Conversations(0) {

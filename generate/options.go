@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"parley/generate/config"
@@ -16,7 +18,7 @@ import (
 
 // Options says what dataset to make and where.
 type Options struct {
-	Output string // the file to write
+	Output string // the file to write; of a part, also the folder that gets part-00003-of-00008.parquet
 	Force  bool   // overwrite it if it is there
 
 	Spec *Spec // what to make; nil for an import
@@ -42,9 +44,13 @@ type Options struct {
 func (o *Options) Validate() error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	output := o.partName()
+	if _, err := os.Stat(filepath.Dir(output)); err != nil && output != o.Output {
+		output = "" // the folder is to be made
+	}
 	if o.Output == "" {
 		bad("--output: missing: name the file to write, such as -o chat.parquet")
-	} else if err := schemas.CheckOutput(o.Output, o.Force); err != nil {
+	} else if err := schemas.CheckOutput(output, o.Force); err != nil && output != "" {
 		bad("--output: %w", err)
 	}
 	switch {
@@ -82,6 +88,14 @@ func (o *Options) Validate() error {
 	var p config.Problems
 	o.Filter.check("--", "-", &p)
 	return errors.Join(append(problems, p.Err())...)
+}
+
+// partName gives the file of a part, where the output is a folder, there already or to be made.
+func (o *Options) partName() string {
+	if st, err := os.Stat(o.Output); o.Shards < 1 || !strings.HasSuffix(o.Output, "/") && (err != nil || !st.IsDir()) {
+		return o.Output
+	}
+	return filepath.Join(o.Output, fmt.Sprintf("part-%05d-of-%05d.parquet", o.Shard, o.Shards))
 }
 
 // sameFile says whether two names are the same existing file.

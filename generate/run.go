@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,11 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 	tok, err := o.tokenizer()
 	if err != nil {
 		return Report{}, err
+	}
+	if o.Output = o.partName(); o.Shards > 0 {
+		if err := os.MkdirAll(filepath.Dir(o.Output), 0o755); err != nil {
+			return Report{}, err
+		}
 	}
 	w := &writing{
 		options: &o, tok: tok, began: began, progress: progress, hash: schemas.NewContentHash(),

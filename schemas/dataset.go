@@ -28,7 +28,7 @@ type Dataset struct {
 // pattern such as parts/*.parquet, as OpenParts does. For a foreign file it reads the whole file once to give
 // its content hash and its number of turns.
 func OpenDataset(path string) (*Dataset, error) {
-	files, err := datasetFiles(path)
+	files, err := DatasetFiles(path)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func OpenDataset(path string) (*Dataset, error) {
 	if kind == "" {
 		return openForeignDataset(path)
 	}
-	d, err := openFile(path)
+	d, err := OpenFile(path)
 	if err == nil && d.meta.Shard != "" {
 		d.Close()
 		return openParts(files) // which names the others
@@ -51,8 +51,8 @@ func OpenDataset(path string) (*Dataset, error) {
 	return d, err
 }
 
-// openFile opens one file of parley's.
-func openFile(path string) (*Dataset, error) {
+// OpenFile opens one file of parley's, also a part by itself.
+func OpenFile(path string) (*Dataset, error) {
 	f, err := Open[Conversation](path)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 func OpenParts(paths ...string) (*Dataset, error) {
 	var files []string
 	for _, path := range paths {
-		found, err := datasetFiles(path)
+		found, err := DatasetFiles(path)
 		if err != nil {
 			return nil, err
 		}
@@ -33,8 +33,8 @@ func OpenParts(paths ...string) (*Dataset, error) {
 	return openParts(files)
 }
 
-// datasetFiles gives the files that a path stands for.
-func datasetFiles(path string) ([]string, error) {
+// DatasetFiles gives the files that a path stands for: those of a folder, of a pattern, or the file itself.
+func DatasetFiles(path string) ([]string, error) {
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
@@ -62,7 +62,7 @@ func openParts(files []string) (_ *Dataset, err error) {
 		}
 	}()
 	for _, path := range files {
-		part, err := openFile(path)
+		part, err := OpenFile(path)
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 
 // generateCommand is the command line of parley generate.
 type generateCommand struct {
-	Output string `short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force."`
+	Output string `short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force. With --shard also a folder: -o parts/"`
 	Force  bool   `help:"Overwrite the output."`
 	Preset string `group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
 	Config string `group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON). With --preset, the fields that it gives take the place of the preset's."`
@@ -38,7 +38,7 @@ type generateCommand struct {
 	MaxTurns        int           `group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
 	MaxPromptTokens int           `group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
 	Jitter          time.Duration `group:"Dataset" help:"Spread arrivals of an imported trace that come in bunches over this time."`
-	Shard           string        `group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0."`
+	Shard           string        `group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0: into a file, or a folder (-o parts/) that replay takes as one dataset."`
 	Workers         int           `group:"Dataset" placeholder:"N" help:"Goroutines (default: one per core)."`
 }
 
