@@ -240,6 +240,9 @@ func (r *run) describe() error {
 	if cfg.Concurrency > 0 {
 		n := int64(cfg.Concurrency)
 		m.Concurrency = &n
+		if there := share(r.ds.NumRows()-int64(r.x.empty), cfg.shard, cfg.shards); cfg.loops == 1 && there < int(n) {
+			r.hooks.Note(fmt.Sprintf("--concurrency %d: the dataset has only %d conversations, and never more than these run at once: use --loops, more conversations, or less concurrency", n, there))
+		}
 	}
 	kernel, cpu, mem := hostFacts()
 	m.Host = schemas.Host{
