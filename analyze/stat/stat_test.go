@@ -236,22 +236,77 @@ func TestTrendTests(t *testing.T) {
 	}
 }
 
-func TestShift(t *testing.T) {
+func TestShifts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	a, b := make([]float64, 400), make([]float64, 400)
-	for i := range a {
-		a[i] = math.Exp(rng.NormFloat64())
-		b[i] = a[i] * 1.05 * math.Exp(0.02*rng.NormFloat64())
-		if i%10 == 0 {
-			b[i] += 5 * rng.Float64() // met a queue
+	runs := make([][]TurnPair, 3)
+	for r := range runs {
+		for i := range 400 {
+			a := math.Exp(rng.NormFloat64())
+			p := TurnPair{A: a, B: a * 1.05 * math.Exp(0.02*rng.NormFloat64())}
+			if i%2 == 0 { // met a queue, which doubles what is slow
+				p.Others, p.B = 1, p.B*(1.5+rng.Float64())
+			}
+			runs[r] = append(runs[r], p)
 		}
 	}
-	a[3], b[7] = math.NaN(), 0
-	if got := Shift(a, b); math.Abs(got-math.Log(1.05)) > 0.01 {
-		t.Errorf("shift %v", got)
+	runs[0][3].A, runs[0][7].B = math.NaN(), 0
+	shifts, idle := Shifts(runs)
+	for _, s := range shifts {
+		if math.Abs(s-math.Log(1.05)) > 0.005 || !idle {
+			t.Errorf("shift %v, idle %v", s, idle)
+		}
 	}
-	if !math.IsNaN(Shift(nil, nil)) {
+	for r := range runs {
+		for i := range runs[r] {
+			runs[r][i].Others = 5
+		}
+	}
+	if shifts, idle = Shifts(runs); idle || shifts[0] < 0.2 {
+		t.Errorf("nobody met an idle server: shift %v, idle %v", shifts, idle)
+	}
+	if shifts, _ = Shifts([][]TurnPair{nil}); !math.IsNaN(shifts[0]) {
 		t.Error("a shift of nothing is a number")
+	}
+	got := Awaiting([]int64{30, 0, 10, 20, 40}, []int64{35, 25, 20, 5, 50})
+	// At 10 turn 1 awaits; at 20 turn 1, while turn 2 has just got its token; at 30 none; at 40 none.
+	if want := []int32{0, 0, 1, 1, 0}; !slices.Equal(got, want) {
+		t.Errorf("awaiting %v, want %v", got, want)
+	}
+}
+
+func TestLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	series := func(of func(i int) float64) []float64 {
+		v := make([]float64, 400)
+		for i := range v {
+			v[i] = of(i) + rng.NormFloat64()
+		}
+		return v
+	}
+	for _, c := range []struct {
+		name  string
+		of    func(i int) float64
+		level bool
+	}{
+		{"level", func(int) float64 { return 20 }, true},
+		{"a trend of a trifle", func(i int) float64 { return 2000 + 0.1*float64(i) }, true},
+		{"a trend", func(i int) float64 { return 20 + 0.01*float64(i) }, false},
+		{"a queue that grows", func(i int) float64 { return float64(i) }, false},
+		{"a step", func(i int) float64 { return 20 + 2*float64(i/240) }, false},
+	} {
+		change, level := Level(series(c.of))
+		if level != c.level {
+			t.Errorf("%s: level %v, %+v", c.name, level, change)
+		}
+	}
+	if _, level := Level(make([]float64, 400)); !level {
+		t.Error("nothing happens, and it is not level")
+	}
+	// A walk that ends where it began has no trend, one that wanders off has, whatever a test that knows of
+	// autocorrelation says.
+	x := 0.0
+	if change, level := Level(series(func(i int) float64 { x += 2 * rng.Float64(); return x })); level || change.Relative < 1 {
+		t.Errorf("a walk upwards is level: %+v", change)
 	}
 }
 
