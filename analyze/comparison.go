@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"parley/analyze/compare"
+	"parley/analyze/stat"
+	"parley/schemas"
 )
 
 // Comparisons and gates are judged by package compare, from values. Here is how runs become such values,
@@ -125,19 +127,22 @@ func valuesOf(runs *Runs, results []RunResult, g runGroup, o *Options, turns boo
 			Pair: compare.Pair{Dataset: r.meta.Dataset.ContentHash, Level: r.meta.Level, Repeat: r.meta.Repeat, Seed: r.meta.Seed},
 		}
 		if turns {
-			v.Turns, v.Latency = r.turns(o)
+			v.Turns, v.Others, v.Latency = r.turns(o)
 		}
 		out = append(out, v)
 	}
 	return out
 }
 
-// turns gives the completed turns in the window, and their latencies.
-func (r *run) turns(o *Options) ([]compare.Turn, map[string][]float64) {
+// turns gives the completed turns in the window, with how many others awaited their first token when each was
+// sent, and their latencies.
+func (r *run) turns(o *Options) ([]compare.Turn, []int32, map[string][]float64) {
 	f := r.frame
 	w, _ := findWindow(r, f, o.Window)
 	turn, ids, instance := f.ints("turn"), f.strs("conversation_id"), f.ints("instance")
+	awaiting := f.awaiting()
 	var out []compare.Turn
+	var others []int32
 	latency := map[string][]float64{}
 	values := map[string]func(int) float64{}
 	for _, name := range compare.Latencies() {
@@ -153,11 +158,25 @@ func (r *run) turns(o *Options) ([]compare.Turn, map[string][]float64) {
 			id = ids.Values[c]
 		}
 		out = append(out, compare.Turn{Conversation: id, Instance: instance[row], Index: turn[row]})
+		others = append(others, awaiting[row])
 		for name, value := range values {
 			latency[name] = append(latency[name], value(row))
 		}
 	}
-	return out, latency
+	return out, others, latency
+}
+
+// awaiting gives, for each row, how many other turns awaited their first token when it was sent.
+func (f *frame) awaiting() []int32 {
+	sent, first := f.ints("sent_ns"), f.ints("first_token_ns")
+	until := make([]int64, f.rows) // a turn without a token awaited it to its end
+	for row := range until {
+		until[row] = first[row]
+		if sent[row] != schemas.NullInt && first[row] == schemas.NullInt {
+			until[row] = f.end[row]
+		}
+	}
+	return stat.Awaiting(sent, until)
 }
 
 // gateFigures gives every figure of a run that a gate can be about.
