@@ -398,3 +398,35 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("a steady rate: %+v", r)
 	}
 }
+
+// A sample that is counted in blocks says what the sample itself says, to the width of a bucket.
+func TestSummarizeBlocksEqualsSummarize(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	w := Window{From: 0, To: 600e9, Tau: 0.5}
+	var in Sample
+	var blocks [Blocks]Histogram
+	for i := range 40_000 {
+		at := int64(float64(i) / 40_000 * 600e9)
+		v := math.Exp(0.5*r.NormFloat64() + math.Sin(float64(i)/3000))
+		in.Values, in.Moments, in.Cluster = append(in.Values, v), append(in.Moments, at), append(in.Cluster, int32(i))
+		blocks[w.BlockOf(at)].AddAll([]float64{v})
+	}
+	qs := []float64{0.5, 0.9, 0.99}
+	var s Scratch
+	want, got := s.Summarize(in, qs, w, false), SummarizeBlocks(&blocks, qs, w, 40_000, 40_000, false)
+	if got.N != want.N || !near(got.Mean.Value, want.Mean.Value, 1e-9) || !near(got.Std, want.Std, 1e-9) || got.Min != want.Min || got.Max != want.Max {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for i := range qs {
+		g, e := got.Quantiles[i], want.Quantiles[i]
+		for _, v := range [][2]float64{{g.Value, e.Value}, {g.Lower, e.Lower}, {g.Upper, e.Upper}, {g.Low, e.Low}, {g.High, e.High}} {
+			if !(near(v[0], v[1], 2e-3) || v[0] != v[0] && v[1] != v[1]) { // bounds lie on order statistics, which move by the effective size
+				t.Errorf("q%v: got %+v, want %+v", qs[i], g, e)
+				break
+			}
+		}
+		if !near(g.Value, e.Value, RelativeError) || !near(g.Effective, e.Effective, 0.05) || g.Carried != e.Carried {
+			t.Errorf("q%v: got %+v, want %+v", qs[i], g, e)
+		}
+	}
+}
