@@ -179,6 +179,40 @@ func (f *frame) awaiting() []int32 {
 	return stat.Awaiting(sent, until)
 }
 
+// trials is how many independent trials the turns of a run count for, in whether they failed and whether they
+// met the objectives; 0: not worked out.
+type trials struct{ failed, good float64 }
+
+// trials works that out for the turns sent in the window.
+func (a *analysis) trials(inWindow []int32) trials {
+	in := stat.Sample{}
+	for _, row := range inWindow {
+		if schemas.Statuses[a.f.status[row]].Sent() {
+			in.Moments = append(in.Moments, a.f.moment[row])
+			in.Cluster = append(in.Cluster, a.f.conv[row])
+			in.Values = append(in.Values, 0)
+		}
+	}
+	effective := func(yes func(row int) bool) float64 {
+		i := 0
+		for _, row := range inWindow {
+			if schemas.Statuses[a.f.status[row]].Sent() {
+				in.Values[i] = 0
+				if yes(int(row)) {
+					in.Values[i] = 1
+				}
+				i++
+			}
+		}
+		return stat.EffectiveTrials(in, stat.Window{From: a.w.from, To: a.w.to, Tau: math.NaN()})
+	}
+	out := trials{failed: effective(a.f.failed)}
+	if len(a.o.Objectives) > 0 {
+		out.good = effective(a.meetsObjectives())
+	}
+	return out
+}
+
 // gateFigures gives every figure of a run that a gate can be about.
 func gateFigures(r *RunResult) map[string]compare.Figure {
 	out := map[string]compare.Figure{}
@@ -211,7 +245,7 @@ func gateFigures(r *RunResult) map[string]compare.Figure {
 	out["goodput"], out["goodput_share"] = compare.Value(math.NaN()), compare.Value(math.NaN())
 	if g.Goodput != nil {
 		out["goodput"] = compare.Value(float64(g.Goodput.Requests))
-		out["goodput_share"] = compare.ShareOf(g.Goodput.Good, g.Goodput.Of, float64(c.Conversations))
+		out["goodput_share"] = compare.ShareOf(g.Goodput.Good, g.Goodput.Of, r.trials.good)
 	}
 	return out
 }
