@@ -18,6 +18,10 @@ type builder struct {
 	corpus *prose.Corpus // nil for the built-in prose
 	tools  *toolSet      // nil without tools
 
+	languages  []share // empty: English
+	sizes      []imageSize
+	sizeShares []share // of user messages, for each size
+
 	common string   // the common prefix, with a space in front
 	shared []string // the system message of each group
 }
@@ -35,14 +39,20 @@ func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose) (*builder, 
 	if total > maxSharedTokens {
 		return nil, fmt.Errorf("shared prefixes have %d tokens in all (%d groups), which is too much to hold in memory (at most %d): make fewer groups or shorter prefixes", total, len(p.groups), maxSharedTokens)
 	}
-	common := &passage{b: b, r: random.Stream(seed, "common prefix text")}
 	var err error
+	if b.languages, err = s.languages(); err != nil {
+		return nil, err
+	}
+	if b.sizes, b.sizeShares, err = s.images(); err != nil {
+		return nil, err
+	}
+	common := &passage{b: b, voice: text.English(), r: random.Stream(seed, "common prefix text")}
 	if b.common, err = common.next(p.common, false); err != nil {
 		return nil, fmt.Errorf("common prefix: %w", err)
 	}
 	for g, n := range p.groups {
 		// The numbers of groups lie beyond those of conversations, so that no group begins like one.
-		group := &passage{b: b, r: random.Stream(seed, "shared prefix text", uint64(g)), index: maxConversations + uint64(g)}
+		group := &passage{b: b, voice: text.English(), r: random.Stream(seed, "shared prefix text", uint64(g)), index: maxConversations + uint64(g)}
 		if p.corpus != nil {
 			group.tape = p.groupTape[g]
 		}
@@ -63,6 +73,7 @@ func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose) (*builder, 
 // passage gives texts of a conversation one after the other.
 type passage struct {
 	b     *builder
+	voice prose.Voice
 	r     *rand.Rand
 	index uint64
 	tape  int64
@@ -70,16 +81,26 @@ type passage struct {
 
 // next gives a text of n tokens with a space in front. One that is to be unique begins with words that no
 // other conversation has there.
-func (p *passage) next(n int, unique bool) (string, error) {
+func (p *passage) next(n int, unique bool) (string, error) { return p.in(p.voice, n, unique) }
+
+// code is next with code where the specification wants it.
+func (p *passage) code(kind prose.Content, n int, unique bool) (string, error) {
+	if u := p.b.spec.ToolUse; u != nil && u.Code {
+		return p.in(p.b.prose.Code(kind), n, unique)
+	}
+	return p.next(n, unique)
+}
+
+func (p *passage) in(voice prose.Voice, n int, unique bool) (string, error) {
 	if n == 0 {
 		return "", nil
 	}
 	b, at := p.b, p.tape
 	if b.corpus == nil {
 		if unique {
-			return b.prose.Unique(p.r, b.seed, p.index, n, false)
+			return voice.Unique(p.r, b.seed, p.index, n)
 		}
-		return b.prose.Part(p.r, n)
+		return voice.Part(p.r, n)
 	}
 	p.tape += b.corpus.Segments(n)
 	if unique {
@@ -106,7 +127,14 @@ func (b *builder) conversation(pl *plan) (*schemas.Conversation, error) {
 	if pl.shared > 0 {
 		c.Messages = append(c.Messages, message("system", b.shared[pl.group]))
 	}
-	text := &passage{b: b, r: random.Stream(b.seed, "text", pl.number()), index: pl.number(), tape: pl.tape}
+	voice, language, err := b.speaker(pl.number())
+	if err != nil {
+		return nil, err
+	}
+	if language != "" {
+		c.Tags["language"] = language
+	}
+	text := &passage{b: b, voice: voice, r: random.Stream(b.seed, "text", pl.number()), index: pl.number(), tape: pl.tape}
 	prompt := 0
 	call := toolCall{}
 	for t := range pl.turns {
@@ -130,25 +158,43 @@ func (b *builder) question(c *schemas.Conversation, pl *plan, t int, text *passa
 	if t == 0 {
 		parts = append(parts, b.common)
 	}
-	own, err := text.next(ownTokens(pl, t), true)
+	own, err := text.code(prose.Source, ownTokens(pl, t), true)
 	if err != nil {
 		return err
 	}
 	// Where there is hardly a prefix of its own, the message itself makes the prompt unique.
-	body, err := text.next(pl.turns[t].tokens, t == 0 && pl.own < uniqueTokens)
+	n, say := pl.turns[t].tokens, text.next
+	if pl.turns[t].tool {
+		kind := toolResults[random.Stream(b.seed, "tool result", pl.number(), uint64(t)).IntN(len(toolResults))]
+		say = func(n int, unique bool) (string, error) { return text.code(kind, n, unique) }
+	}
+	body, err := say(n, t == 0 && pl.own < uniqueTokens)
 	if err != nil {
 		return err
 	}
-	content := prose.Message(append(parts, own, body)...)
+	if t == 0 {
+		n = pl.firstTokens()
+	}
+	content, err := b.prose.Joined(n, append(parts, own, body)...)
+	if err != nil {
+		return err
+	}
 	if pl.turns[t].tool {
 		m := message("tool", content)
 		m.ToolCallID, m.Name = &call.id, &call.name
 		c.Messages = append(c.Messages, m)
 		return nil
 	}
-	c.Messages = append(c.Messages, message("user", content))
+	m := message("user", content)
+	if err := b.illustrate(&m, pl.number(), t); err != nil {
+		return err
+	}
+	c.Messages = append(c.Messages, m)
 	return nil
 }
+
+// toolResults are what tools of a coding agent answer with: mostly files.
+var toolResults = []prose.Content{prose.Source, prose.Source, prose.Source, prose.Output, prose.Records}
 
 // uniqueTokens is the length from which on a prefix can be told from all others.
 const uniqueTokens = 16
@@ -189,7 +235,7 @@ func (b *builder) answer(c *schemas.Conversation, pl *plan, t int, text *passage
 	n := pl.turns[t].output
 	if t+1 < len(pl.turns) && pl.turns[t+1].tool {
 		r := random.Stream(b.seed, "tool call", pl.number(), uint64(t))
-		call, m, err := b.tools.call(b.prose, r, n)
+		call, m, err := b.tools.call(b.prose, r, n, b.spec.ToolUse != nil && b.spec.ToolUse.Code)
 		if err != nil {
 			return toolCall{}, err
 		}

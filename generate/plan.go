@@ -11,8 +11,7 @@ import (
 // plan is everything about a synthetic conversation but its words.
 type plan struct {
 	index  int64 // number of the draw: what its random streams depend on
-	kept   int64 // number among those that pass the filters
-	row    int64 // its place in the dataset, in which sub-agents are conversations as well
+	kept   int64 // number among those that pass the filters: its place in the dataset
 	group  int   // of the shared prefix; -1 without one
 	shared int   // tokens of the system message
 	common int   // tokens of the common prefix
@@ -52,7 +51,6 @@ type planner struct {
 	start     float64
 	tape      int64
 	skipped   skips
-	rows      int64 // conversations placed so far
 }
 
 func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
@@ -198,8 +196,7 @@ func (p *planner) fitToolCalls(pl *plan) {
 
 // place gives a plan what depends on those before it.
 func (p *planner) place(pl *plan, kept int64) {
-	pl.kept, pl.row = kept, p.rows
-	p.rows++
+	pl.kept = kept
 	// Prompts begin with the system message of the group, or where there is none with the common prefix.
 	lead := -1
 	if pl.shared > 0 {

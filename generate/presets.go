@@ -98,7 +98,7 @@ func codingAgent() *Spec {
 		PromptOutput: PromptOutput{NumTokens: ref(dist.LognormalP90(215, 900).Clamped(1, 16_000))},
 		// One request in ten waits for a person, the others for a tool.
 		ThinkTime: ref(dist.LognormalP90(85, 1_200)),
-		ToolUse:   &ToolUse{Share: 0.9, ThinkTime: ref(dist.LognormalP90(0.3, 14))},
+		ToolUse:   &ToolUse{Share: 0.9, Code: true, ThinkTime: ref(dist.LognormalP90(0.3, 14))},
 		SubAgents: subAgents(),
 		// The longest context window that is commonly served.
 		MaxPrompt: 1_000_000,

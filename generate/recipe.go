@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 
@@ -20,6 +21,8 @@ type Recipe struct {
 	InputTokens  string // of each user message
 	OutputTokens string // of each answer
 	SharedPrefix string // tokens of a system message that conversations share
+
+	Languages, Images string // see Spec; "" leaves what is below
 }
 
 // Given says whether there is anything to make a specification of.
@@ -46,6 +49,7 @@ func (r Recipe) Spec() (*Spec, error) {
 	}
 	var p config.Problems
 	r.lengths(s, &p)
+	s.Languages, s.Images = cmp.Or(r.Languages, s.Languages), cmp.Or(r.Images, s.Images)
 	s.check(&p)
 	return s, errors.Join(unread, p.Err())
 }

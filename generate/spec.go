@@ -27,6 +27,8 @@ type Spec struct {
 	SubAgents    *SubAgents        `json:"sub_agents,omitempty"`        // agents that a session starts
 	Arrivals     *Arrivals         `json:"arrivals,omitempty"`          // when conversations start
 	Joint        *dist.Joint       `json:"joint_num_tokens,omitempty"`  // each request's input and output together, instead of the two num_tokens
+	Languages    string            `json:"languages,omitempty"`         // the language of conversations, by share: en:0.7,zh:0.3; see prose.Languages
+	Images       string            `json:"images,omitempty"`            // sizes of images, with the share of user messages that carry one: 1024x768:0.3
 	MaxPrompt    int               `json:"max_prompt_tokens,omitempty"` // a conversation ends before the request whose prompt would be longer
 	Tags         map[string]string `json:"tags,omitempty"`
 	Filter       *Filter           `json:"filter,omitempty"` // conversations to leave out
@@ -62,6 +64,9 @@ type ToolUse struct {
 	Share     float64    `json:"share"`                  // of the requests after the first that bring a tool's result, 0 to 1
 	ThinkTime *dist.Dist `json:"think_time_s,omitempty"` // seconds that the tool takes
 	NumTokens *dist.Dist `json:"num_tokens,omitempty"`   // of a result
+	// Code makes the conversation's own prefix, the tools' results and what is written into files source code, JSON,
+	// and what programs print. Otherwise they are prose.
+	Code bool `json:"code,omitempty"`
 }
 
 // Arrivals gives each conversation a start: the gaps between starts are gamma distributed with the mean
@@ -183,6 +188,12 @@ func (s *Spec) check(p *config.Problems) {
 			p.Add("joint_num_tokens", "give either these, or prompt_input.num_tokens with prompt_output.num_tokens")
 		}
 		s.Joint.Check("joint_num_tokens", s.file, p)
+	}
+	if _, err := s.languages(); err != nil {
+		p.Add("languages", "%w", err)
+	}
+	if _, _, err := s.images(); err != nil {
+		p.Add("images", "%w", err)
 	}
 	check("think_time_s", s.ThinkTime, false)
 	if sp := s.SharedPrefix; sp != nil {

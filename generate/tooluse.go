@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"parley/generate/prose"
 	"parley/schemas"
@@ -34,6 +35,14 @@ var agentTools = []tool{
 // minToolCall is the least number of tokens of an answer that calls a tool: its name, the JSON around the
 // argument, and a few words in it.
 const minToolCall = 24
+
+// longToolCall is the length in tokens from which on an agent's call is one that writes.
+const longToolCall = 64
+
+// writingTools are those whose argument is code.
+var writingTools = slices.DeleteFunc(slices.Clone(agentTools), func(t tool) bool {
+	return t.name != "write_file" && t.name != "edit_file" && t.name != "apply_patch"
+})
 
 // toolSet is the tools with their definitions as a request carries them.
 type toolSet struct{ definitions string }
@@ -77,14 +86,18 @@ type apiFunction struct {
 
 // call makes an assistant's message that calls a tool, n tokens in all: the function's name and its
 // arguments, each counted by itself.
-func (s *toolSet) call(p *prose.Prose, r *rand.Rand, n int) (toolCall, schemas.Message, error) {
-	t := agentTools[r.IntN(len(agentTools))]
+// With code, long ones write code into files.
+func (s *toolSet) call(p *prose.Prose, r *rand.Rand, n int, code bool) (toolCall, schemas.Message, error) {
+	t, wrapped := agentTools[r.IntN(len(agentTools))], p.Wrapped
+	if code && n >= longToolCall {
+		t, wrapped = writingTools[r.IntN(len(writingTools))], p.WrappedCode
+	}
 	var id [12]byte
 	for i := range id {
 		id[i] = byte(r.Uint32())
 	}
 	c := toolCall{id: "call_" + hex.EncodeToString(id[:]), name: t.name}
-	arguments, err := p.Wrapped(r, `{"`+t.argument+`":"`, `"}`, n-p.Count(t.name))
+	arguments, err := wrapped(r, `{"`+t.argument+`":"`, `"}`, n-p.Count(t.name))
 	if err != nil {
 		return c, schemas.Message{}, err
 	}

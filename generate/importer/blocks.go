@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"fmt"
 	"hash/fnv"
 	"strings"
 	"sync/atomic"
@@ -101,11 +100,11 @@ func (b *blockText) text(h *hashes, from, to int) (string, error) {
 		parts = append(parts, text)
 		at = end
 	}
-	text := prose.Message(parts...)
-	if n := b.tok.Count(text); n != to-from {
-		return "", fmt.Errorf("the joined text of %d tokens has %d: the tokenizer merges across words", to-from, n)
+	p, err := b.prose()
+	if err != nil {
+		return "", err
 	}
-	return text, nil
+	return p.Joined(to-from, parts...)
 }
 
 // unique gives a text of n tokens that no other index has.

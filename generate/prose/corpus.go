@@ -112,13 +112,13 @@ func (c *Corpus) count(workers int) {
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			known := make(map[string]uint16)
+			known, word := make(map[string]uint16), newBehind(c.p.tok, "the")
 			for i := n * w / workers; i < n*(w+1)/workers; i++ {
 				s := c.piece(i)
 				k, ok := known[s]
 				if !ok {
 					if len(s) < 1024 {
-						k = uint16(c.p.tok.Count(s))
+						k = uint16(word.count(s))
 					}
 					if k > maxPiece {
 						k = 0
@@ -213,7 +213,7 @@ func (c *Corpus) finish(dst []byte, r *rand.Rand, left, n int) (string, error) {
 	for ; left > 0; left-- {
 		dst = append(dst, d.unit(c.p.vocab.single).text...)
 	}
-	return c.p.verified(string(dst), n, false)
+	return c.p.verified(string(dst), n)
 }
 
 // segmentAt gives the segment at a place of the tape.

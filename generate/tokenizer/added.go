@@ -36,14 +36,14 @@ func newAddedTokens(list []addedToken) *addedTokens {
 	return a
 }
 
-// walk appends the added tokens of the text, the leftmost and longest first, and calls rest for the text
+// walk calls added for the added tokens of the text, the leftmost and longest first, and rest for the text
 // between them. first says that the text is the beginning of what is encoded.
-func (a *addedTokens) walk(dst []int, text string, first bool, rest func([]int, string, bool) []int) []int {
+func (a *addedTokens) walk(text string, first bool, added func(id int), rest func(text string, first bool)) {
 	if a == nil {
-		if text == "" {
-			return dst
+		if text != "" {
+			rest(text, first)
 		}
-		return rest(dst, text, first)
+		return
 	}
 	from := 0
 	for pos := 0; pos < len(text); {
@@ -64,16 +64,15 @@ func (a *addedTokens) walk(dst []int, text string, first bool, rest func([]int, 
 			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
 		}
 		if from < start {
-			dst = rest(dst, text[from:start], first && from == 0)
+			rest(text[from:start], first && from == 0)
 		}
-		dst = append(dst, t.id)
+		added(t.id)
 		from = end
 		pos = max(pos, end)
 	}
 	if from < len(text) {
-		dst = rest(dst, text[from:], first && from == 0)
+		rest(text[from:], first && from == 0)
 	}
-	return dst
 }
 
 func insideWord(text string, start, end int) bool {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Default is the name of the encoding that is used where none is asked for.
@@ -58,10 +59,8 @@ func (t *Tokenizer) Encode(text string) []int {
 
 // AppendEncode appends the tokens of the text to dst.
 func (t *Tokenizer) AppendEncode(dst []int, text string) []int {
-	if !utf8.ValidString(text) {
-		text = replaceInvalid(text)
-	}
-	return t.addedRaw.walk(dst, text, true, t.encodeRaw)
+	t.pieces(text, func(id int) { dst = append(dst, id) }, func(piece string) { dst = t.model.appendPiece(dst, piece) })
+	return dst
 }
 
 // Count gives the number of tokens of the text.
@@ -78,8 +77,61 @@ func (t *Tokenizer) Count(text string) int {
 	return n
 }
 
-func (t *Tokenizer) encodeRaw(dst []int, text string, first bool) []int {
-	return t.addedNormalized.walk(dst, t.normal(text), first, t.encodeNormal)
+// Part is a part of a text that was put together from known ones: where it ends, and the number of tokens
+// that it has where it is a piece by itself (see [Tokenizer.CountAlone]).
+type Part struct{ End, Tokens int32 }
+
+// CountAlone gives the number of tokens of a text that is one piece: what no splitting or normalising changes.
+// It is -1 for any other.
+func (t *Tokenizer) CountAlone(text string) int32 {
+	tokens := int32(-1)
+	t.pieces(text, func(int) {}, func(piece string) {
+		if same(piece, text) {
+			tokens = int32(len(t.model.appendPiece(nil, piece)))
+		}
+	})
+	return tokens
+}
+
+// CountParts is [Tokenizer.Count] of a text that was put together from the parts. The whole of it is normalised
+// and split as ever. A piece that turns out to be one of the parts has that part's tokens, and does not
+// have to be encoded anew; every other piece is encoded. So the result holds whatever the parts say about where
+// they end.
+func (t *Tokenizer) CountParts(text string, parts []Part) int {
+	n, i := 0, 0
+	base := uintptr(unsafe.Pointer(unsafe.StringData(text)))
+	var buf []int
+	t.pieces(text, func(int) { n++ }, func(piece string) {
+		// Where the piece stands in the text, if it is a part of it at all.
+		at := int64(uintptr(unsafe.Pointer(unsafe.StringData(piece))) - base)
+		for i < len(parts) && at >= int64(parts[i].End) {
+			i++
+		}
+		if i < len(parts) && at >= 0 && at+int64(len(piece)) == int64(parts[i].End) && parts[i].Tokens >= 0 && (i == 0 && at == 0 || i > 0 && at == int64(parts[i-1].End)) {
+			n += int(parts[i].Tokens)
+			return
+		}
+		buf = t.model.appendPiece(buf[:0], piece)
+		n += len(buf)
+	})
+	return n
+}
+
+func same(a, b string) bool { return len(a) == len(b) && unsafe.StringData(a) == unsafe.StringData(b) }
+
+// pieces calls added for each added token and piece for each piece of the text, in order.
+func (t *Tokenizer) pieces(text string, added func(id int), piece func(string)) {
+	if !utf8.ValidString(text) {
+		text = replaceInvalid(text)
+	}
+	notEmpty := func(s string) {
+		if s != "" {
+			piece(s)
+		}
+	}
+	t.addedRaw.walk(text, true, added, func(text string, first bool) {
+		t.addedNormalized.walk(t.normal(text), first, added, func(text string, first bool) { t.split.split(text, first, notEmpty) })
+	})
 }
 
 func (t *Tokenizer) normal(text string) string {
@@ -87,15 +139,6 @@ func (t *Tokenizer) normal(text string) string {
 		text = f(text)
 	}
 	return text
-}
-
-func (t *Tokenizer) encodeNormal(dst []int, text string, first bool) []int {
-	t.split.split(text, first, func(piece string) {
-		if piece != "" {
-			dst = t.model.appendPiece(dst, piece)
-		}
-	})
-	return dst
 }
 
 // replaceInvalid puts U+FFFD in place of each byte that is no part of a valid character.
