@@ -138,6 +138,9 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 			return nil, err
 		}
 	}
+	if len(o.Gates) > 0 {
+		res.trials = a.trials(inWindow)
+	}
 	res.Verdict = judgeRun(a, res)
 	return res, ctx.Err()
 }

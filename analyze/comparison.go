@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"parley/analyze/compare"
+	"parley/analyze/stat"
+	"parley/schemas"
 )
 
 // Comparisons and gates are judged by package compare, from values. Here is how runs become such values,
@@ -125,19 +127,22 @@ func valuesOf(runs *Runs, results []RunResult, g runGroup, o *Options, turns boo
 			Pair: compare.Pair{Dataset: r.meta.Dataset.ContentHash, Level: r.meta.Level, Repeat: r.meta.Repeat, Seed: r.meta.Seed},
 		}
 		if turns {
-			v.Turns, v.Latency = r.turns(o)
+			v.Turns, v.Others, v.Latency = r.turns(o)
 		}
 		out = append(out, v)
 	}
 	return out
 }
 
-// turns gives the completed turns in the window, and their latencies.
-func (r *run) turns(o *Options) ([]compare.Turn, map[string][]float64) {
+// turns gives the completed turns in the window, with how many others awaited their first token when each was
+// sent, and their latencies.
+func (r *run) turns(o *Options) ([]compare.Turn, []int32, map[string][]float64) {
 	f := r.frame
 	w, _ := findWindow(r, f, o.Window)
 	turn, ids, instance := f.ints("turn"), f.strs("conversation_id"), f.ints("instance")
+	awaiting := f.awaiting()
 	var out []compare.Turn
+	var others []int32
 	latency := map[string][]float64{}
 	values := map[string]func(int) float64{}
 	for _, name := range compare.Latencies() {
@@ -153,11 +158,59 @@ func (r *run) turns(o *Options) ([]compare.Turn, map[string][]float64) {
 			id = ids.Values[c]
 		}
 		out = append(out, compare.Turn{Conversation: id, Instance: instance[row], Index: turn[row]})
+		others = append(others, awaiting[row])
 		for name, value := range values {
 			latency[name] = append(latency[name], value(row))
 		}
 	}
-	return out, latency
+	return out, others, latency
+}
+
+// awaiting gives, for each row, how many other turns awaited their first token when it was sent.
+func (f *frame) awaiting() []int32 {
+	sent, first := f.ints("sent_ns"), f.ints("first_token_ns")
+	until := make([]int64, f.rows) // a turn without a token awaited it to its end
+	for row := range until {
+		until[row] = first[row]
+		if sent[row] != schemas.NullInt && first[row] == schemas.NullInt {
+			until[row] = f.end[row]
+		}
+	}
+	return stat.Awaiting(sent, until)
+}
+
+// trials is how many independent trials the turns of a run count for, in whether they failed and whether they
+// met the objectives; 0: not worked out.
+type trials struct{ failed, good float64 }
+
+// trials works that out for the turns sent in the window.
+func (a *analysis) trials(inWindow []int32) trials {
+	in := stat.Sample{}
+	for _, row := range inWindow {
+		if schemas.Statuses[a.f.status[row]].Sent() {
+			in.Moments = append(in.Moments, a.f.moment[row])
+			in.Cluster = append(in.Cluster, a.f.conv[row])
+			in.Values = append(in.Values, 0)
+		}
+	}
+	effective := func(yes func(row int) bool) float64 {
+		i := 0
+		for _, row := range inWindow {
+			if schemas.Statuses[a.f.status[row]].Sent() {
+				in.Values[i] = 0
+				if yes(int(row)) {
+					in.Values[i] = 1
+				}
+				i++
+			}
+		}
+		return stat.EffectiveTrials(in, stat.Window{From: a.w.from, To: a.w.to, Tau: math.NaN()})
+	}
+	out := trials{failed: effective(a.f.failed)}
+	if len(a.o.Objectives) > 0 {
+		out.good = effective(a.meetsObjectives())
+	}
+	return out
 }
 
 // gateFigures gives every figure of a run that a gate can be about.
@@ -192,7 +245,7 @@ func gateFigures(r *RunResult) map[string]compare.Figure {
 	out["goodput"], out["goodput_share"] = compare.Value(math.NaN()), compare.Value(math.NaN())
 	if g.Goodput != nil {
 		out["goodput"] = compare.Value(float64(g.Goodput.Requests))
-		out["goodput_share"] = compare.ShareOf(g.Goodput.Good, g.Goodput.Of, float64(c.Conversations))
+		out["goodput_share"] = compare.ShareOf(g.Goodput.Good, g.Goodput.Of, r.trials.good)
 	}
 	return out
 }

@@ -41,8 +41,8 @@ func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
 			c.OK = n
 		case status.Failed():
 			c.Failed += n
-		case status == schemas.StatusCanceled:
-			c.Censored = n
+		case status == schemas.StatusCanceled || status == schemas.StatusAbandoned:
+			c.Censored += n
 		}
 		if status.Sent() {
 			c.Sent += n
@@ -281,20 +281,15 @@ func peakActive(f *frame, w *window) int64 {
 	return peak(starts, ends)
 }
 
-// goodput counts the turns that met every objective: as a share of those sent in the window, and as a
-// rate of those that ended in it. A turn that failed, was stopped, or has no value for an objective has
-// not met it; only an answer of one token may do without a time per token.
-func goodput(f *frame, inWindow, all []int32, w *window, a *analysis) *Goodput {
-	objectives := a.o.Objectives
-	if len(objectives) == 0 {
-		return nil
-	}
+// meetsObjectives gives the judgement of a turn by every objective, for rows whose chunk lists were read.
+func (a *analysis) meetsObjectives() func(row int) bool {
+	f, objectives := a.f, a.o.Objectives
 	completion := f.ints("completion_tokens")
 	values := make([]func(int) float64, len(objectives))
 	for i, obj := range objectives {
 		values[i] = rowFigure(obj.Figure).values(f, a.o)
 	}
-	good := func(row int) bool {
+	return func(row int) bool {
 		if f.status[row] != statusOK {
 			return false
 		}
@@ -309,6 +304,17 @@ func goodput(f *frame, inWindow, all []int32, w *window, a *analysis) *Goodput {
 		}
 		return true
 	}
+}
+
+// goodput counts the turns that met every objective: as a share of those sent in the window, and as a
+// rate of those that ended in it. A turn that failed, was stopped, or has no value for an objective has
+// not met it; only an answer of one token may do without a time per token.
+func goodput(f *frame, inWindow, all []int32, w *window, a *analysis) *Goodput {
+	if len(a.o.Objectives) == 0 {
+		return nil
+	}
+	completion := f.ints("completion_tokens")
+	good := a.meetsObjectives()
 	g := Goodput{Requests: Missing, Tokens: Missing, Share: Missing}
 	for _, row := range inWindow {
 		if !schemas.Statuses[f.status[row]].Sent() {

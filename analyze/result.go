@@ -83,6 +83,7 @@ type RunResult struct {
 
 	offered     *float64
 	concurrency *int64
+	trials      trials
 }
 
 // Window is the part of a run that figures cover, and how it was found.

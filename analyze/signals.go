@@ -3,6 +3,7 @@ package analyze
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"parley/analyze/stat"
 	"parley/analyze/verdict"
@@ -30,7 +31,8 @@ func judgeRun(a *analysis, res *RunResult) schemas.Verdict {
 	j.lateness(a)
 	j.concurrency(a)
 	if g.Counts.Retried > 0 {
-		j.signal("retried", float64(g.Counts.Retried)/float64(g.Counts.Sent), fmt.Sprintf("%d of %d turns were sent again after a refusal", g.Counts.Retried, g.Counts.Sent))
+		again := float64(g.Counts.Retried) / float64(g.Counts.Sent)
+		j.signal("retried", again, fmt.Sprintf("%d of %d turns were sent again after a refusal, %s", g.Counts.Retried, g.Counts.Sent, verdict.Show(again, "share")))
 	}
 	if g.Counts.ErrorRate.Known() {
 		j.signal("error_rate", float64(g.Counts.ErrorRate), fmt.Sprintf("%d of %d turns failed, %s", g.Counts.Failed, g.Counts.Sent, verdict.Show(float64(g.Counts.ErrorRate), "share")))
@@ -116,6 +118,7 @@ func (j *signals) lateness(a *analysis) {
 	late := lagScheduler(a.f, a.o)
 	connect := between("start_ns", "sent_ns")(a.f, a.o)
 	attempts, stale := a.f.ints("attempts"), a.f.ints("stale_replays")
+	first := a.run.tellsAttempts()
 	lags, waits := make([]float64, 0, a.f.rows), make([]float64, 0, a.f.rows)
 	over := 0.0
 	limit := verdict.LimitOf("send_lag_p99").Suspect
@@ -123,7 +126,7 @@ func (j *signals) lateness(a *analysis) {
 		if !a.f.main[row] || !a.w.holds(a.f, a.turn, row) {
 			continue
 		}
-		if v := late(row); v == v {
+		if v := late(row); v == v && (first || attempts[row] <= 1) {
 			lags = append(lags, v)
 			if v > limit {
 				over++
@@ -144,6 +147,18 @@ func (j *signals) lateness(a *analysis) {
 	j.arrivals(a)
 }
 
+// tellsAttempts says whether start_ns is that of the first attempt. In files of version 1.0 it is the last one's,
+// and of a turn that was sent again it says nothing of the client.
+func (r *run) tellsAttempts() bool {
+	return !slices.ContainsFunc(r.parts, func(p *part) bool {
+		if p.file == nil || p.file.Parquet() == nil {
+			return false
+		}
+		_, ok := p.file.Parquet().Schema().Lookup("attempt_ns", "list", "element")
+		return !ok
+	})
+}
+
 // concurrency finds a load that the dataset had too few conversations for.
 func (j *signals) concurrency(a *analysis) {
 	if a.run.meta.Concurrency == nil {
@@ -151,7 +166,8 @@ func (j *signals) concurrency(a *analysis) {
 	}
 	asked, there := *a.run.meta.Concurrency, int64(a.f.convs)+a.run.meta.NotAdmitted
 	if there < asked {
-		j.signal("concurrency", 1-float64(there)/float64(asked), fmt.Sprintf("%d conversations at once were asked for, and the run had only %d in all", asked, there))
+		missing := 1 - float64(there)/float64(asked)
+		j.signal("concurrency", missing, fmt.Sprintf("%d conversations at once were asked for, and the run had only %d in all, %s fewer", asked, there, verdict.Show(missing, "share")))
 	}
 }
 

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +155,18 @@ func TestVerdictSignals(t *testing.T) {
 				t.Errorf("the verdict is %s with reasons %+v", v.Grade, v.Reasons)
 			}
 		})
+	}
+}
+
+// In files of version 1.0 the start of a turn that was sent again is its last attempt's.
+func TestOldFilesDoNotTellFirstAttempts(t *testing.T) {
+	old := load(t, filepath.Join("..", "schemas", "testdata", "requests-1.0.parquet"))
+	if old.list[0].tellsAttempts() {
+		t.Error("a file of version 1.0 is taken to tell first attempts")
+	}
+	path := writeRun(t, filepath.Join(t.TempDir(), "run.parquet"), fullSpec())
+	if !load(t, path).list[0].tellsAttempts() {
+		t.Error("a file of today is taken not to tell first attempts")
 	}
 }
 

@@ -129,7 +129,7 @@ func TestVLLMLeavesOutTheUnknown(t *testing.T) {
 	}, Options{Window: WindowSpec{Kind: WindowAll}})
 	point(t, v)
 	for k, x := range v {
-		for _, unknown := range []string{"ttft", "tpot", "itl_ms", "goodput", "input_lens", "output_lens"} {
+		for _, unknown := range []string{"ttft", "tpot", "itl_ms", "goodput", "total_input", "total_output", "input_lens", "output_lens"} {
 			if strings.Contains(k, unknown) {
 				t.Errorf("%s is %v", k, x)
 			}

@@ -11,7 +11,8 @@ import (
 // plan is everything about a synthetic conversation but its words.
 type plan struct {
 	index  int64 // number of the draw: what its random streams depend on
-	kept   int64 // number among those that pass the filters: its place in the dataset
+	kept   int64 // number among those that pass the filters
+	row    int64 // its place in the dataset, in which sub-agents are conversations as well
 	group  int   // of the shared prefix; -1 without one
 	shared int   // tokens of the system message
 	common int   // tokens of the common prefix
@@ -51,6 +52,7 @@ type planner struct {
 	start     float64
 	tape      int64
 	skipped   skips
+	rows      int64 // conversations placed so far
 }
 
 func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
@@ -196,7 +198,8 @@ func (p *planner) fitToolCalls(pl *plan) {
 
 // place gives a plan what depends on those before it.
 func (p *planner) place(pl *plan, kept int64) {
-	pl.kept = kept
+	pl.kept, pl.row = kept, p.rows
+	p.rows++
 	// Prompts begin with the system message of the group, or where there is none with the common prefix.
 	lead := -1
 	if pl.shared > 0 {

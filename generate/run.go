@@ -141,20 +141,22 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 	if w.meta.Spec, err = json.Marshal(resolved); err != nil {
 		return err
 	}
-	w.total, w.whole = int64(n), int64(n)
+	w.total = int64(n)
 	if o.Shards > 1 {
 		w.total = (int64(n) - int64(o.Shard) + int64(o.Shards) - 1) / int64(o.Shards)
 	}
 	err = w.file(func() error {
-		return ordered(ctx, o.workers(), w.mine(p.plans(n)), func(pl *plan) (row, error) {
+		err := ordered(ctx, o.workers(), w.mine(p.plans(n)), func(pl *plan) (row, error) {
 			c, err := b.conversation(pl)
 			if err != nil {
 				return row{}, err
 			}
 			r := finished(c)
-			r.index = pl.kept
+			r.index = pl.row
 			return r, nil
 		}, w.add)
+		w.whole = p.rows
+		return err
 	})
 	for why, n := range p.skipped {
 		w.report.Skipped[why] += n

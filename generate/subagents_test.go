@@ -99,10 +99,11 @@ func TestSubAgentsInShards(t *testing.T) {
 	requests := s.PromptInput.NumRequests.Clamped(3, 6)
 	s.PromptInput.NumRequests = &requests
 	s.SubAgents.Share = 0.3
-	_, whole := run(t, generate.Options{Spec: s, Conversations: 12, Seed: 5})
+	rep, whole := run(t, generate.Options{Spec: s, Conversations: 12, Seed: 5})
 	var parts []string
+	dir := t.TempDir()
 	for i := range 3 {
-		_, rows := run(t, generate.Options{Spec: s, Conversations: 12, Seed: 5, Shard: i, Shards: 3, Output: filepath.Join(t.TempDir(), "part.parquet")})
+		_, rows := run(t, generate.Options{Spec: s, Conversations: 12, Seed: 5, Shard: i, Shards: 3, Output: filepath.Join(dir, fmt.Sprintf("part-%d.parquet", i))})
 		byID := sessions(t, rows)
 		for _, c := range rows {
 			if c.ParentID != nil && byID[*c.ParentID] == nil {
@@ -114,6 +115,21 @@ func TestSubAgentsInShards(t *testing.T) {
 	var all []string
 	for _, c := range whole {
 		all = append(all, fmt.Sprintf("%s %x", c.ConversationID, schemas.HashConversation(&c)))
+	}
+	d, err := schemas.OpenDataset(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	i := 0
+	for c, err := range d.Conversations(0) {
+		if err != nil || c.ConversationID != whole[i].ConversationID {
+			t.Fatalf("conversation %d of the parts is %s, that of the whole %s: %v", i, c.ConversationID, whole[i].ConversationID, err)
+		}
+		i++
+	}
+	if m := d.Meta(); i != len(whole) || m.ContentHash != rep.ContentHash || m.Turns != rep.Turns {
+		t.Errorf("the parts have %d conversations and %d turns of the hash %s, the whole %d and %d of %s", i, m.Turns, m.ContentHash, len(whole), rep.Turns, rep.ContentHash)
 	}
 	slices.Sort(parts)
 	slices.Sort(all)

@@ -157,7 +157,8 @@ func calibrationConfig(cfg Config, of *Outcome) Config {
 	cfg.Deadline = 0
 	cfg.Grace = 5 * time.Second
 	cfg.Resume, cfg.StartAt = false, time.Time{}
-	cfg.Model, cfg.APIKey, cfg.Headers = "", "", nil
+	cfg.Model, cfg.APIKey, cfg.APIKeyFile, cfg.Headers = "", "", "", nil
+	cfg.ClientCert, cfg.ClientKey, cfg.Cancel, cfg.VerifyOutput = "", "", "", ""
 	cfg.CAFile, cfg.Insecure, cfg.Proxy, cfg.UnixSocket = "", false, "", ""
 	cfg.FlushCache, cfg.SaveText, cfg.Retries = false, false, 0
 	cfg.Scrape = []string{"none"}

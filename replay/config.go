@@ -39,7 +39,7 @@ type Config struct {
 
 	URLs      []string `json:"urls"`            // base URLs; conversations are spread over them
 	API       string   `json:"api,omitempty"`   // chat, completions, responses, anthropic, ollama; "" is chat
-	Model     string   `json:"model,omitempty"` // "" is the server's first
+	Model     string   `json:"model,omitempty"` // "" is the server's first; a=0.7,b=0.3 is a mix by conversation
 	Simulated bool     `json:"simulated,omitempty"`
 	SimURLs   []string `json:"simulated_servers,omitempty"` // the sim: URLs in whose place URLs has addresses
 
@@ -82,6 +82,7 @@ type Config struct {
 	Sampling       string        `json:"sampling,omitempty"`     // a JSON object merged into each request before ExtraBody
 	APIKey         string        `json:"-"`                      // never in a file
 	APIKeyEnv      string        `json:"api_key_env,omitempty"`  // where APIKey came from
+	APIKeyFile     string        `json:"-"`                      // holds the key instead of APIKey; read again when it changes
 	Salt           bool          `json:"salt,omitempty"`         // a text of this run's and this pass's own before each conversation
 	FlushCache     bool          `json:"flush_cache,omitempty"`
 	NoProbe        bool          `json:"no_probe,omitempty"`
@@ -90,9 +91,17 @@ type Config struct {
 	ScrapeInterval time.Duration `json:"scrape_interval,omitempty"`
 	Retries        int           `json:"retries,omitempty"`
 	SaveText       bool          `json:"save_text,omitempty"`
-	Preconnect     int           `json:"preconnect,omitempty"` // connections made before the load; 0 is as many as the closed loop needs, -1 is none
+	VerifyOutput   string        `json:"verify_output,omitempty"` // file of a first run whose answers these are to equal; asks for temperature 0
+	Cancel         string        `json:"cancel,omitempty"`        // SHARE:TIME: turns that are given up so long after their start
+	Preconnect     int           `json:"preconnect,omitempty"`    // connections made before the load; 0 is as many as the closed loop needs, -1 is none
+
+	KeepIdle       time.Duration `json:"keep_idle,omitempty"`       // how long an idle connection is used again; 0 is 4 s, None: none is used twice
+	ConnectTimeout time.Duration `json:"connect_timeout,omitempty"` // name look-up, connect and TLS; 0 is 30 s
+	NewConnections bool          `json:"new_connections,omitempty"` // each request has a connection of its own, made for it
 
 	CAFile        string `json:"ca_file,omitempty"`
+	ClientCert    string `json:"client_cert,omitempty"` // certificate that the client shows, and its key
+	ClientKey     string `json:"client_key,omitempty"`
 	Insecure      bool   `json:"insecure,omitempty"`
 	HTTP2         bool   `json:"http2,omitempty"`
 	Proxy         string `json:"-"`
@@ -132,6 +141,11 @@ type settled struct {
 	extra      []json.RawMessage
 	headers    []template
 	fields     []template
+
+	models      []weighted // of a mix
+	cancelShare float64
+	cancelAfter time.Duration
+	zero        bool // ask for temperature 0
 }
 
 // Validate gives every problem of the configuration at once, each with the name of its flag.
@@ -433,6 +447,7 @@ func (s *settled) settleRequests(bad func(flag, format string, args ...any)) {
 		}
 		s.extra = append(s.extra, json.RawMessage(b.text))
 	}
+	s.settleAnswers(bad)
 	for _, h := range s.Headers {
 		t, err := parseTemplate(h, ":")
 		if err != nil {
@@ -449,6 +464,44 @@ func (s *settled) settleRequests(bad func(flag, format string, args ...any)) {
 			continue
 		}
 		s.fields = append(s.fields, t)
+	}
+}
+
+// settleAnswers settles what is done about single answers: by which model they are, whether they are given up, and
+// what they are compared with.
+func (s *settled) settleAnswers(bad func(flag, format string, args ...any)) {
+	var err error
+	if s.models, err = parseModels(s.Model); err != nil {
+		bad("model", "%w", err)
+	}
+	if s.Cancel != "" {
+		if s.cancelShare, s.cancelAfter, err = parseCancel(s.Cancel); err != nil {
+			bad("cancel", "%w", err)
+		}
+	}
+	for flag, d := range map[string]time.Duration{"keep-idle": s.KeepIdle, "connect-timeout": s.ConnectTimeout} {
+		if d < 0 && d != None {
+			bad(flag, "%v is negative", d)
+		}
+	}
+	if s.NewConnections {
+		if s.Preconnect > 0 {
+			bad("new-connections", "means that none is made beforehand: leave --preconnect out")
+		}
+		s.KeepIdle, s.Preconnect = None, -1
+	}
+	if s.VerifyOutput == "" {
+		return
+	}
+	s.zero = true
+	for _, raw := range s.extra {
+		var given struct{ Temperature *float64 }
+		if json.Unmarshal(raw, &given) == nil && given.Temperature != nil && *given.Temperature != 0 {
+			bad("verify-output", "compares answers at temperature 0, and the request asks for %v", *given.Temperature)
+		}
+	}
+	if s.Cancel != "" {
+		bad("verify-output", "compares whole answers: leave --cancel out")
 	}
 }
 

@@ -295,7 +295,7 @@ func (c *conversation) converse(scheduled, ready int64) (kind, message string) {
 			if t+1 < len(c.turns) {
 				return e.stopKind(), e.why(e.stopKind())
 			}
-		case status != schemas.StatusOK && !e.cfg.KeepGoing:
+		case status != schemas.StatusOK && status != schemas.StatusAbandoned && !e.cfg.KeepGoing:
 			return kindFailed, fmt.Sprintf("turn %d ended as %s", t, status)
 		}
 		if t+1 < len(c.turns) {
@@ -406,6 +406,9 @@ func (c *conversation) blank(t int) *schemas.Request {
 		ExpectedCachedTokens: turn.ExpectedCachedTokens,
 		PrefixGroup:          c.source.PrefixGroup,
 		Tags:                 c.source.Tags,
+	}
+	if model := e.cfg.modelOf(c.row); model != "" {
+		row.Model = model
 	}
 	if n := e.outputTokens(turn); n > 0 {
 		row.OutputTokensAsked = &n

@@ -35,20 +35,21 @@ func mostReady(cfg *settled) int64 {
 // engine is one run's load: from the schedule to the rows. Everything that talks to the outside is given
 // to it.
 type engine struct {
-	cfg     *settled
-	x       *extent
-	clk     *clock.Clock
-	out     *collector
-	pacer   *pacer
-	places  *limit // conversations at once
-	flights *limit // requests at once
-	window  *semaphore.Weighted
-	targets []schemas.Target
-	runID   string
-	resumed *resumed
-	open    func(c *conversation) (session, error)
-	begin   func(held int) int64 // called once, when the first conversations are ready: gives the run time of the schedule's offset 0
-	begun   chan struct{}        // closed after that
+	cfg      *settled
+	x        *extent
+	clk      *clock.Clock
+	out      *collector
+	pacer    *pacer
+	places   *limit // conversations at once
+	flights  *limit // requests at once
+	window   *semaphore.Weighted
+	targets  []schemas.Target
+	runID    string
+	resumed  *resumed
+	verifier *verifier // nil without --verify-output
+	open     func(c *conversation) (session, error)
+	begin    func(held int) int64 // called once, when the first conversations are ready: gives the run time of the schedule's offset 0
+	begun    chan struct{}        // closed after that
 
 	base  int64              // run time of the schedule's offset 0
 	load  context.Context    // canceled: requests are cut off

@@ -27,9 +27,10 @@ func newClient(cfg *settled, url string, clk *clock.Clock, dial dialer) (*wire.C
 		return nil, err
 	}
 	o := wire.Options{
-		URL: url, UnixSocket: cfg.UnixSocket, API: a, Clock: clk, APIKey: cfg.APIKey,
+		URL: url, UnixSocket: cfg.UnixSocket, API: a, Clock: clk, APIKey: cfg.APIKey, APIKeyFile: cfg.APIKeyFile,
 		EchoHeaders: cfg.EchoHeaders, Cookies: cfg.Cookies, UserAgent: "parley/" + schemas.Version(),
 		Timeout: limitOf(cfg.Timeout), IdleTimeout: limitOf(cfg.IdleTimeout), Retries: cfg.Retries,
+		ConnectTimeout: cfg.ConnectTimeout, KeepIdle: cfg.KeepIdle, ClientCert: cfg.ClientCert, ClientKey: cfg.ClientKey,
 		CAFile: cfg.CAFile, Insecure: cfg.Insecure, HTTP2: cfg.HTTP2, Proxy: cfg.Proxy,
 		Dial: dial, UserClock: cfg.UserClock, MaxText: cfg.MaxTextBytes, MaxEvent: cfg.MaxEventBytes,
 	}
@@ -54,6 +55,9 @@ func limitOf[D ~int64](d D) D {
 func baseParams(cfg *settled, model string) api.Params {
 	p := api.Params{Model: model, Stream: true, IncludeUsage: true, ContinuousUsage: true, Extra: cfg.extra}
 	p.IgnoreEOS, p.MinTokens = cfg.IgnoreEOS, cfg.MinTokens
+	if cfg.zero {
+		p.Temperature = new(float64)
+	}
 	return p
 }
 
@@ -86,7 +90,10 @@ func (e *engine) openLine(to *server, c *conversation) (session, error) {
 		return nil, err
 	}
 	l := &line{Session: s, c: c, to: to, params: to.params}
-	l.discard = !e.cfg.SaveText && (e.cfg.History != "live" || len(c.turns) == 1)
+	if model := e.cfg.modelOf(c.row); model != "" {
+		l.params.Model = model
+	}
+	l.discard = !e.cfg.SaveText && e.verifier == nil && (e.cfg.History != "live" || len(c.turns) == 1)
 	return l, nil
 }
 
@@ -130,12 +137,19 @@ func (l *line) Do(ctx context.Context, r turnRequest, row *schemas.Request) api.
 	}
 	answer := l.Session.Do(ctx, wire.TurnRequest{
 		RequestID: row.RequestID, Params: &l.params, Headers: l.headers, DiscardText: l.discard,
+		LeaveAfter: e.cfg.leaveAfter(l.c.row, l.c.instance, row.Turn),
 	}, row)
-	if e.cfg.SaveText && schemas.Status(row.Status).Sent() {
+	if !l.discard && (e.cfg.SaveText || e.verifier != nil) {
 		row.Text = answer.Message.Content
 		if answer.Reasoning != "" {
 			row.ReasoningText = &answer.Reasoning
 		}
+	}
+	if e.verifier != nil {
+		e.verifier.compare(row)
+	}
+	if !e.cfg.SaveText {
+		row.Text, row.ReasoningText = nil, nil
 	}
 	return answer
 }

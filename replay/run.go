@@ -102,25 +102,31 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (*Outcome, error) {
 		return nil, err
 	}
 	r := &run{cfg: s, hooks: hooks, ds: ds, x: x}
+	if s.VerifyOutput != "" {
+		if r.verifier, err = newVerifier(s.VerifyOutput); err != nil {
+			return nil, fmt.Errorf("--verify-output: %w", err)
+		}
+	}
 	return r.run(ctx)
 }
 
 // run is one call of Run.
 type run struct {
-	cfg     *settled
-	hooks   Hooks
-	ds      *schemas.Dataset
-	x       *extent
-	clk     *clock.Clock
-	servers []*server
-	meta    schemas.RunMeta
-	journal *schemas.Journal
-	left    *resumed
-	e       *engine
-	monitor *monitor
-	scrapes []*scrape.Scraper
-	closers []*wire.Client // of metrics elsewhere
-	drain   chan struct{}  // closed: no turn is to start any more
+	cfg      *settled
+	hooks    Hooks
+	ds       *schemas.Dataset
+	x        *extent
+	clk      *clock.Clock
+	servers  []*server
+	meta     schemas.RunMeta
+	journal  *schemas.Journal
+	left     *resumed
+	e        *engine
+	monitor  *monitor
+	scrapes  []*scrape.Scraper
+	closers  []*wire.Client // of metrics elsewhere
+	verifier *verifier
+	drain    chan struct{} // closed: no turn is to start any more
 }
 
 // ErrInterrupted is wrapped by the error of a run that was stopped before its load began. There is no
@@ -240,6 +246,9 @@ func (r *run) describe() error {
 	if cfg.Concurrency > 0 {
 		n := int64(cfg.Concurrency)
 		m.Concurrency = &n
+		if there := share(r.ds.NumRows()-int64(r.x.empty), cfg.shard, cfg.shards); cfg.loops == 1 && there < int(n) {
+			r.hooks.Note(fmt.Sprintf("--concurrency %d: the dataset has only %d conversations, and never more than these run at once: use --loops, more conversations, or less concurrency", n, there))
+		}
 	}
 	kernel, cpu, mem := hostFacts()
 	m.Host = schemas.Host{
@@ -322,7 +331,7 @@ func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
 	e, done := newEngine(context.WithoutCancel(ctx), r.cfg, r.x, r.clk, r.journal)
 	defer done()
 	r.e = e
-	e.runID = r.meta.RunID
+	e.runID, e.verifier = r.meta.RunID, r.verifier
 	e.targets = r.meta.Targets
 	if r.left != nil {
 		// Its rows count in the progress and in the sums.
@@ -423,6 +432,14 @@ func (r *run) finish(runErr error) (*Outcome, error) {
 			if st.Scrapes == 0 && st.LastErr != "" {
 				r.warn("no scrape of the server's metrics succeeded: " + st.LastErr)
 			}
+		}
+	}
+	if r.verifier != nil {
+		found, text := r.verifier.result()
+		if m.Verification = found; found.Different > 0 {
+			r.warn(text)
+		} else {
+			r.hooks.Note(text)
 		}
 	}
 	r.clockInfo()

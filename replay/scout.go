@@ -57,7 +57,12 @@ func (r *run) scoutServer(ctx context.Context, s *server) error {
 		}
 		s.Model = models[0]
 	}
-	s.params = baseParams(r.cfg, s.Model)
+	model := s.Model
+	if len(r.cfg.models) > 0 {
+		model = r.cfg.models[0].name
+		r.checkMix(ctx, s, ask)
+	}
+	s.params = baseParams(r.cfg, model)
 	if r.cfg.NoProbe {
 		if limits := s.api.TokenLimits; s.params.TokenLimit == "" && len(limits) > 0 {
 			s.params.TokenLimit = limits[0]
@@ -76,6 +81,19 @@ func (r *run) scoutServer(ctx context.Context, s *server) error {
 		}
 	}
 	return nil
+}
+
+// checkMix warns of models of a mix that the server does not list.
+func (r *run) checkMix(ctx context.Context, s *server, ask control.Do) {
+	listed, err := control.Models(ctx, ask)
+	if err != nil {
+		return // a server without a list; the rows will tell
+	}
+	for _, m := range r.cfg.models {
+		if !slices.Contains(listed, m.name) {
+			r.warn(fmt.Sprintf("--model: %s does not list %s", s.URL, m.name))
+		}
+	}
 }
 
 // scoutSalt gives a text that makes a prompt before the load unlike any other.
@@ -173,7 +191,7 @@ func (r *run) metricsClient(text string) (client *wire.Client, path string, err 
 	}
 	o := wire.Options{
 		URL: (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}).String(), API: r.servers[0].api, Clock: r.clk,
-		CAFile: r.cfg.CAFile, Insecure: r.cfg.Insecure, Proxy: r.cfg.Proxy,
+		CAFile: r.cfg.CAFile, Insecure: r.cfg.Insecure, ClientCert: r.cfg.ClientCert, ClientKey: r.cfg.ClientKey, Proxy: r.cfg.Proxy,
 	}
 	if client, err = wire.New(o); err == nil {
 		r.closers = append(r.closers, client)

@@ -43,22 +43,23 @@ type RunMeta struct {
 	Clock       ClockInfo       `json:"clock"`
 	Host        Host            `json:"host"`
 
-	EndedNS     int64            `json:"ended_ns"`               // when the last row was there, from the origin
-	StopNS      *int64           `json:"stop_ns,omitempty"`      // when the run stopped starting turns, if it was told to
-	Ended       string           `json:"ended,omitempty"`        // complete, requests, duration, deadline, interrupted, error, watchdog; empty: unfinished
-	EndedDetail string           `json:"ended_detail,omitempty"` // the error or the watchdog's dump
-	Planned     int64            `json:"planned"`                // turns planned, counted apart from the rows
-	Rows        int64            `json:"rows"`                   // rows written
-	Counts      map[Status]int64 `json:"counts,omitempty"`       // rows by status
-	NotAdmitted int64            `json:"not_admitted,omitempty"` // conversations that a budgeted run never came to
-	ResumedFrom string           `json:"resumed_from,omitempty"` // run that this one continued
-	OfferedRate *float64         `json:"offered_rate,omitempty"` // conversations per second asked for (open loop)
-	Concurrency *int64           `json:"concurrency,omitempty"`  // conversations at once asked for (closed loop)
-	Health      *Health          `json:"health,omitempty"`       // how the client itself was doing
-	Calibration *Calibration     `json:"calibration,omitempty"`  // what this client adds at this load
-	Verdict     *Verdict         `json:"verdict,omitempty"`      // the verdict when the run ended
-	Warnings    []string         `json:"warnings,omitempty"`     // what the run noticed and went on with
-	Telemetry   string           `json:"telemetry,omitempty"`    // base name of the telemetry file
+	EndedNS      int64            `json:"ended_ns"`               // when the last row was there, from the origin
+	StopNS       *int64           `json:"stop_ns,omitempty"`      // when the run stopped starting turns, if it was told to
+	Ended        string           `json:"ended,omitempty"`        // complete, requests, duration, deadline, interrupted, error, watchdog; empty: unfinished
+	EndedDetail  string           `json:"ended_detail,omitempty"` // the error or the watchdog's dump
+	Planned      int64            `json:"planned"`                // turns planned, counted apart from the rows
+	Rows         int64            `json:"rows"`                   // rows written
+	Counts       map[Status]int64 `json:"counts,omitempty"`       // rows by status
+	NotAdmitted  int64            `json:"not_admitted,omitempty"` // conversations that a budgeted run never came to
+	ResumedFrom  string           `json:"resumed_from,omitempty"` // run that this one continued
+	OfferedRate  *float64         `json:"offered_rate,omitempty"` // conversations per second asked for (open loop)
+	Concurrency  *int64           `json:"concurrency,omitempty"`  // conversations at once asked for (closed loop)
+	Health       *Health          `json:"health,omitempty"`       // how the client itself was doing
+	Calibration  *Calibration     `json:"calibration,omitempty"`  // what this client adds at this load
+	Verification *Verification    `json:"verification,omitempty"` // of the answers, with --verify-output
+	Verdict      *Verdict         `json:"verdict,omitempty"`      // the verdict when the run ended
+	Warnings     []string         `json:"warnings,omitempty"`     // what the run noticed and went on with
+	Telemetry    string           `json:"telemetry,omitempty"`    // base name of the telemetry file
 }
 
 // DatasetRef names the dataset that a run replayed.
@@ -149,6 +150,15 @@ type Calibration struct {
 	Description string  `json:"description"`    // the simulated server's parameters
 	When        string  `json:"when"`           // before or after the run
 	Path        string  `json:"path,omitempty"` // the way to it, such as "HTTP/1.1 over TLS", and what of the run's it is without
+}
+
+// Verification says how a run's answers compare with those of the first run that --verify-output names.
+type Verification struct {
+	File          string `json:"file"`          // the first run's, without its folder
+	Compared      int64  `json:"compared"`      // answers that both runs have
+	Different     int64  `json:"different"`     // of them, with another text
+	Conversations int64  `json:"conversations"` // with a different answer
+	Missing       int64  `json:"missing"`       // answers that the first run has not
 }
 
 // Grade is the verdict's word.

@@ -12,6 +12,7 @@ const (
 	StatusIncomplete     Status = "incomplete"      // the stream ended without a finish reason
 	StatusEmpty          Status = "empty"           // finished without one token
 	StatusCanceled       Status = "canceled"        // the run stopped while the turn was in flight
+	StatusAbandoned      Status = "abandoned"       // its user left it before it ended, as --cancel asked
 	StatusShed           Status = "shed"            // not sent: the run's limit of conversations was full
 	StatusNotReached     Status = "not_reached"     // not sent: the run stopped, or an earlier turn failed
 )
@@ -19,14 +20,14 @@ const (
 // Statuses lists every status, in the order in which reports show them.
 var Statuses = []Status{
 	StatusOK, StatusHTTPError, StatusStreamError, StatusTransportError, StatusTimeout,
-	StatusIncomplete, StatusEmpty, StatusCanceled, StatusShed, StatusNotReached,
+	StatusIncomplete, StatusEmpty, StatusCanceled, StatusAbandoned, StatusShed, StatusNotReached,
 }
 
 // Sent says whether a turn of this status reached the point of being attempted.
 func (s Status) Sent() bool { return s != StatusShed && s != StatusNotReached }
 
 // Failed says whether the status counts as an error of the server or of the way to it. A turn that the
-// run itself stopped, shed or never reached is not one.
+// run itself stopped, abandoned, shed or never reached is not one.
 func (s Status) Failed() bool {
 	switch s {
 	case StatusHTTPError, StatusStreamError, StatusTransportError, StatusTimeout, StatusIncomplete, StatusEmpty:
@@ -71,7 +72,7 @@ type Request struct {
 	Stage          *int64  `parquet:"stage,optional" doc:"The load's stage in which the turn started, from 0; null in a run without stages and for a turn that never started."`
 	Resumed        bool    `parquet:"resumed" doc:"Sent by a run that continued an interrupted one."`
 
-	Status       string  `parquet:"status,dict" doc:"ok, http_error, stream_error, transport_error, timeout, incomplete, empty, canceled, shed or not_reached."`
+	Status       string  `parquet:"status,dict" doc:"ok, http_error, stream_error, transport_error, timeout, incomplete, empty, canceled, abandoned, shed or not_reached."`
 	HTTPStatus   *int64  `parquet:"http_status,optional" doc:"Status code of the last response."`
 	ErrorKind    *string `parquet:"error_kind,optional,dict" doc:"What kind of failure, in one word: connect_refused, reset, idle_timeout, overloaded, ..."`
 	ErrorMessage *string `parquet:"error_message,optional,zstd" doc:"The failure in words, the server's where it gave any."`
@@ -130,6 +131,7 @@ type Request struct {
 
 	Text          *string           `parquet:"text,optional,zstd" doc:"The answer's text, when --save-text asked for it."`
 	ReasoningText *string           `parquet:"reasoning_text,optional,zstd" doc:"The reasoning's text, when --save-text asked for it."`
+	OutputSame    *bool             `parquet:"output_same,optional" since:"1.1" doc:"The answer equals that of the same turn in the run which --verify-output names; null where there was nothing to compare."`
 	PrefixGroup   *string           `parquet:"prefix_group,optional,dict" doc:"The conversation's prefix group."`
 	Tags          map[string]string `parquet:"tags" doc:"The conversation's tags."`
 }

@@ -33,6 +33,7 @@ type Run struct {
 	Grade     schemas.Grade
 	Simulated bool
 	Turns     []Turn               // completed turns in the window, in any order
+	Others    []int32              // of each turn: how many others awaited their first token when it was sent; empty: not known
 	Latency   map[string][]float64 // of ttft, tpot, e2e: one value per turn, ms; NaN if it has none
 	Figures   map[string]Figure    // of the run by itself, by name: ttft.p99, itl.mean, error_rate, ...
 }

@@ -254,17 +254,29 @@ func (s *sides) measure(figure, statistic string, sc scale) measurement {
 	return m
 }
 
-// measureTurns compares turn by turn: the factor by which the same turns are slower, of each pair of runs.
+// measureTurns compares turn by turn: the factor by which the same turns are slower, of each pair of runs,
+// where enough of them met nobody else over these alone ([stat.Shifts]).
 func (s *sides) measureTurns(figure string, m measurement) measurement {
 	m.base, m.cand, m.scale = math.NaN(), math.NaN(), logScale
 	if !s.paired || !s.overCommon() {
 		return m
 	}
-	columns := s.columns(figure).turns
-	shifts := make([]float64, len(s.base))
-	for i := range s.base {
-		shifts[i] = stat.Shift(columns[i], columns[len(s.base)+i])
+	pairs := make([][]stat.TurnPair, len(s.base))
+	for i, a := range s.base {
+		b, va, vb := s.cand[i], a.Latency[figure], s.cand[i].Latency[figure]
+		if len(va) == 0 || len(vb) == 0 {
+			return m
+		}
+		for n, at := range s.common[i] {
+			to := s.common[len(s.base)+i][n]
+			p := stat.TurnPair{A: va[at], B: vb[to]}
+			if len(a.Others) > 0 && len(b.Others) > 0 {
+				p.Others = a.Others[at] + b.Others[to]
+			}
+			pairs[i] = append(pairs[i], p)
+		}
 	}
+	shifts, _ := stat.Shifts(pairs)
 	mean, _ := stat.MeanStd(shifts)
 	if math.IsNaN(mean) {
 		return m

@@ -152,6 +152,10 @@ func requests(r *analyze.RunResult) section {
 			s.header = append(s.header, string(status))
 		}
 	}
+	again := slices.ContainsFunc(all, func(g analyze.Group) bool { return g.Counts.Retried > 0 })
+	if again {
+		s.header = append(s.header, "sent again")
+	}
 	s.header = append(s.header, "error rate", "in flight at end", "conversations")
 	for i := range all {
 		g := &all[i]
@@ -162,6 +166,9 @@ func requests(r *analyze.RunResult) section {
 		row := []string{name, count(g.Counts.Planned), count(g.Counts.OK)}
 		for _, status := range statuses {
 			row = append(row, count(g.Counts.ByStatus[status]))
+		}
+		if again {
+			row = append(row, count(g.Counts.Retried))
 		}
 		s.rows = append(s.rows, append(row, percent(g.Counts.ErrorRate), count(g.Counts.InFlightAtEnd), count(g.Counts.Conversations)))
 	}

@@ -28,6 +28,7 @@ type Sample struct {
 	Values  []float64 // none NaN
 	Moments []int64   // when: nanoseconds of the window's clock
 	Cluster []int32   // conversation of each value, from 0
+	Block   []uint8   // [Window.BlockOf] of each moment, where many samples share their moments; else nil
 }
 
 // Window is the part of a run that a sample comes from, in nanoseconds: [From, To).
@@ -96,7 +97,7 @@ type Scratch struct {
 	sorted, spare []float64
 	local         []int32
 	cluster       []int32
-	block         []int32
+	block         []uint8
 }
 
 // Summarize works out the distribution of a sample: the quantiles qs (0 to 1), the mean, and what the
@@ -104,12 +105,7 @@ type Scratch struct {
 // and effective sizes out (they are NaN).
 func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summary {
 	n := len(in.Values)
-	nan := math.NaN()
-	out := Summary{N: n, Mean: Estimate{Value: nan, Interval: Unknown, Effective: nan, Lower: nan, Upper: nan, Carried: true}, Std: nan, Min: nan, Max: nan}
-	out.Quantiles = make([]Estimate, len(qs))
-	for i := range out.Quantiles {
-		out.Quantiles[i] = Estimate{Value: nan, Interval: Unknown, Effective: nan, Lower: nan, Upper: nan}
-	}
+	out := empty(n, len(qs))
 	if n == 0 {
 		return out
 	}
@@ -126,27 +122,91 @@ func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summa
 	}
 	cluster, clusters := s.renumber(in.Cluster)
 	out.Clusters = clusters
-	byConversation := countParts(in.Values, cluster, clusters, limits)
-	byLong := countParts(in.Values, s.blocks(in.Moments, w, longBlocks), longBlocks, limits)
-	byShort := countParts(in.Values, s.blocks(in.Moments, w, shortBlocks), shortBlocks, limits)
+	block := in.Block
+	if block == nil {
+		block = s.blocks(in.Moments, w)
+	}
+	byConversation, byBlock := countParts(in.Values, cluster, clusters, block, limits)
 	out.Mean.Effective = float64(n)
+	out.judge(w, qs, byBlock, &byConversation, float64(n), sample(sorted))
+	return out
+}
+
+// empty is a summary of n values in which nothing is known.
+func empty(n, quantiles int) Summary {
+	nan := math.NaN()
+	none := Estimate{Value: nan, Interval: Unknown, Effective: nan, Lower: nan, Upper: nan}
+	out := Summary{N: n, Mean: none, Std: nan, Min: nan, Max: nan, Quantiles: slices.Repeat([]Estimate{none}, quantiles)}
+	out.Mean.Carried = true
+	return out
+}
+
+// sorted gives what a sample says at its order statistics, from the values or from their histogram.
+type sorted interface {
+	quantile(q float64) float64
+	// order gives the order statistic that stands at a share of the sample, counted from 1 and rounded up or
+	// down; NaN below the first.
+	order(share float64, up bool) float64
+	size() float64
+}
+
+type sample []float64
+
+func (s sample) quantile(q float64) float64 { return Quantile(s, q) }
+func (s sample) size() float64              { return float64(len(s)) }
+func (s sample) order(share float64, up bool) float64 {
+	k := rankOf(share, float64(len(s)), up)
+	if k < 1 {
+		return math.NaN()
+	}
+	return s[min(k, len(s))-1]
+}
+
+// rankOf gives the rank, from 1, of the order statistic at a share of n values.
+func rankOf(share, n float64, up bool) int {
+	if up {
+		return max(int(math.Ceil(share*n-1e-9)), 1)
+	}
+	return int(math.Floor(share*n + 1e-9))
+}
+
+// judge adds to values what they say of the long run: from the parts by time, from those by conversation
+// (nil: not known), and from how many independent values there can be at most.
+func (out *Summary) judge(w Window, qs []float64, byBlock parts, byConversation *parts, most float64, at sorted) {
+	byLong, byShort := byBlock.join(longBlocks), byBlock.join(shortBlocks)
 	if w.Long(0.5) {
-		out.Mean.Interval = byConversation.mean(out.Mean.Value).Wider(byLong.blockMean(out.Mean.Value)).Wider(byShort.blockMean(out.Mean.Value))
+		out.Mean.Interval = byLong.blockMean(out.Mean.Value).Wider(byShort.blockMean(out.Mean.Value))
+		if byConversation != nil {
+			out.Mean.Interval = out.Mean.Interval.Wider(byConversation.mean(out.Mean.Value))
+		}
 	}
 	for i, q := range qs {
 		e := &out.Quantiles[i]
-		e.Effective = float64(n)
+		effective, interval := most, most
 		for _, j := range []int{i, len(qs) + i} {
-			e.Effective = min(e.Effective, byConversation.effective(j, false), byShort.effective(j, false))
+			if byConversation != nil {
+				a, b := byConversation.effective(j)
+				effective, interval = min(effective, a), min(interval, b)
+			}
+			a, b := byShort.effective(j)
+			effective = min(effective, a)
+			if j == i {
+				_, c := byLong.effective(j)
+				interval = min(interval, b, c)
+			}
 		}
-		e.Carried = Carries(q, e.Effective)
-		e.Lower, e.Upper = LowerBound(sorted, q, e.Effective, Confidence), UpperBound(sorted, q, e.Effective, Confidence)
+		e.Effective = effective
+		e.Carried = Carries(q, effective)
+		if share := LowerShare(q, effective, Confidence); share == share {
+			e.Lower = at.order(share, false)
+		}
+		if share := UpperShare(q, effective, Confidence); share == share {
+			e.Upper = at.order(share, true)
+		}
 		if w.Long(q) && e.Carried {
-			eff := min(byConversation.effective(i, true), byConversation.effective(len(qs)+i, true), byLong.effective(i, true), byShort.effective(i, true))
-			e.Low, e.High = quantileInterval(sorted, q, eff)
+			e.Low, e.High = quantileInterval(at, q, interval)
 		}
 	}
-	return out
 }
 
 func (s *Scratch) sort(values []float64) []float64 {
@@ -161,10 +221,10 @@ func (s *Scratch) sort(values []float64) []float64 {
 	return sorted
 }
 
-func (s *Scratch) blocks(moments []int64, w Window, blocks int) []int32 {
+func (s *Scratch) blocks(moments []int64, w Window) []uint8 {
 	s.block = slices.Grow(s.block[:0], len(moments))[:len(moments)]
 	for i, m := range moments {
-		s.block[i] = w.block(m, blocks)
+		s.block[i] = uint8(w.BlockOf(m))
 	}
 	return s.block
 }
@@ -204,9 +264,14 @@ type parts struct {
 	total  float64
 }
 
-func countParts(values []float64, part []int32, count int, limits []float64) parts {
+func newParts(count, limits int, total float64) parts {
+	return parts{n: make([]int32, count), sum: make([]float64, count), at: make([]int32, count*limits), limits: limits, total: total}
+}
+
+// countParts cuts a sample by conversation and by block of time.
+func countParts(values []float64, cluster []int32, clusters int, block []uint8, limits []float64) (byConversation, byBlock parts) {
 	k := len(limits)
-	c := parts{n: make([]int32, count), sum: make([]float64, count), at: make([]int32, count*k), limits: k, total: float64(len(values))}
+	a, b := newParts(clusters, k, float64(len(values))), newParts(Blocks, k, float64(len(values)))
 	// Each value is counted once, at the lowest limit that it does not exceed; summing up over the limits of
 	// a part comes after.
 	order := make([]int, k)
@@ -219,9 +284,11 @@ func countParts(values []float64, part []int32, count int, limits []float64) par
 		rising[i] = limits[at]
 	}
 	for i, v := range values {
-		id := int(part[i])
-		c.n[id]++
-		c.sum[id] += v
+		x, y := int(cluster[i]), int(block[i])
+		a.n[x]++
+		a.sum[x] += v
+		b.n[y]++
+		b.sum[y] += v
 		above := 0
 		for _, limit := range rising {
 			if v > limit {
@@ -229,20 +296,42 @@ func countParts(values []float64, part []int32, count int, limits []float64) par
 			}
 		}
 		if above < k {
-			c.at[id*k+order[above]]++
+			a.at[x*k+order[above]]++
+			b.at[y*k+order[above]]++
 		}
 	}
+	for _, c := range []*parts{&a, &b} {
+		for id, n := range c.n {
+			if n > 0 {
+				c.used++
+			}
+			row, sum := c.at[id*k:id*k+k], int32(0)
+			for _, at := range order {
+				sum += row[at]
+				row[at] = sum
+			}
+		}
+	}
+	return a, b
+}
+
+// join makes fewer, longer parts of neighbours.
+func (c *parts) join(count int) parts {
+	out := newParts(count, c.limits, c.total)
 	for id, n := range c.n {
-		if n > 0 {
-			c.used++
-		}
-		row, sum := c.at[id*k:id*k+k], int32(0)
-		for _, at := range order {
-			sum += row[at]
-			row[at] = sum
+		to := id * count / len(c.n)
+		out.n[to] += n
+		out.sum[to] += c.sum[id]
+		for j := range c.limits {
+			out.at[to*c.limits+j] += c.at[id*c.limits+j]
 		}
 	}
-	return c
+	for _, n := range out.n {
+		if n > 0 {
+			out.used++
+		}
+	}
+	return out
 }
 
 // nearer gives the quantile at which the dependence of q's tail is also looked at: one with a tail to the
@@ -257,13 +346,13 @@ func nearer(q float64) float64 {
 }
 
 // effective gives the effective number of independent values for the share below limit j: n* = f(1-f)/V,
-// where V = m/(m-1) sum (k - f n)^2 / N^2 over the parts is the variance of the share as a ratio. With
+// where V = m/(m-1) sum (k - f n)^2 / N^2 over the parts is the variance of the share as a ratio. For an
 // interval, it is reduced for the degrees of freedom that V has, as Korn and Graubard do (Survey
 // Methodology 24, 1998).
-func (c *parts) effective(j int, interval bool) float64 {
+func (c *parts) effective(j int) (eff, interval float64) {
 	m := float64(c.used)
 	if m < 2 {
-		return min(c.total, 1)
+		return min(c.total, 1), min(c.total, 1)
 	}
 	var below float64
 	for id := range c.n {
@@ -272,7 +361,7 @@ func (c *parts) effective(j int, interval bool) float64 {
 	// The residuals around the share that was found, which ties can put above q.
 	f := below / c.total
 	if f >= 1 || f <= 0 {
-		return m // nothing to estimate the variance from: one value per part
+		return m, m // nothing to estimate the variance from: one value per part
 	}
 	var sum, fourth float64
 	for id, size := range c.n {
@@ -282,15 +371,12 @@ func (c *parts) effective(j int, interval bool) float64 {
 			fourth += d * d * d * d
 		}
 	}
-	eff := c.total
+	eff = c.total
 	if v := m / (m - 1) * sum / (c.total * c.total); v > 0 {
 		eff = min(eff, f*(1-f)/v)
 	}
-	if !interval {
-		return eff
-	}
 	t := StudentT(c.total-1) / StudentT(varianceDF(m, sum, fourth))
-	return min(c.total, eff*t*t)
+	return eff, min(c.total, eff*t*t)
 }
 
 // varianceDF gives the degrees of freedom of a variance that m parts give, from the sums of the second and
@@ -308,7 +394,7 @@ func varianceDF(m, second, fourth float64) float64 {
 // ones: the limits for its share are those of a binomial (its mid-point beta form, Jeffreys' interval),
 // and the interval is what stands in the sample at those limits (Woodruff, JASA 47, 1952). A side is NaN
 // where the sample has nothing to bound it with.
-func quantileInterval(sorted []float64, q, eff float64) (low, high float64) {
+func quantileInterval(at sorted, q, eff float64) (low, high float64) {
 	if math.IsNaN(eff) || eff <= 0 {
 		return math.NaN(), math.NaN()
 	}
@@ -316,14 +402,14 @@ func quantileInterval(sorted []float64, q, eff float64) (low, high float64) {
 	x := q * eff
 	lowShare := mathext.InvRegIncBeta(x+0.5, eff-x+0.5, a)
 	highShare := mathext.InvRegIncBeta(x+0.5, eff-x+0.5, 1-a)
-	n := float64(len(sorted))
+	n := at.size()
 	// A limit beyond the middle of the outermost value bounds nothing.
 	low, high = math.NaN(), math.NaN()
 	if lowShare*n >= 0.5 {
-		low = Quantile(sorted, rankShare(lowShare, n))
+		low = at.quantile(rankShare(lowShare, n))
 	}
 	if (1-highShare)*n >= 0.5 {
-		high = Quantile(sorted, rankShare(highShare, n))
+		high = at.quantile(rankShare(highShare, n))
 	}
 	return low, high
 }

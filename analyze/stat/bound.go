@@ -68,9 +68,15 @@ func UpperShare(q, n, confidence float64) float64 {
 	if !(n > 0) || at(n) < confidence-1e-12 {
 		return math.NaN()
 	}
-	low, high := 0.0, n
-	for range 60 {
-		if mid := (low + high) / 2; mid > 0 && at(mid) >= confidence {
+	low, high := bracket(n, q, 1)
+	if !(low > 0) || at(low) >= confidence {
+		low = 0
+	}
+	if high > n || at(high) < confidence {
+		high = n
+	}
+	for high-low > 1e-6 {
+		if mid := (low + high) / 2; at(mid) >= confidence {
 			high = mid
 		} else {
 			low = mid
@@ -87,8 +93,16 @@ func LowerShare(q, n, confidence float64) float64 {
 	if !(n >= 1) || at(1) < confidence {
 		return math.NaN()
 	}
-	low, high := 1.0, n
-	for range 60 {
+	low, high := bracket(n, q, -1)
+	if low < 1 || at(low) < confidence {
+		low = 1
+	}
+	if high > n || at(high) >= confidence {
+		if high = n; at(high) >= confidence {
+			return 1
+		}
+	}
+	for high-low > 1e-6 {
 		if mid := (low + high) / 2; at(mid) >= confidence {
 			low = mid
 		} else {
@@ -96,4 +110,11 @@ func LowerShare(q, n, confidence float64) float64 {
 		}
 	}
 	return low / n
+}
+
+// bracket brackets a one-sided 95 % bound of how many of n values lie below their q-quantile, by the normal
+// approximation: most bounds lie in it, which saves most of the search.
+func bracket(n, q, side float64) (low, high float64) {
+	at := n*q + side*1.645*math.Sqrt(n*q*(1-q))
+	return at - 1.5, at + 1.5
 }

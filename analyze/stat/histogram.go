@@ -48,6 +48,42 @@ func (h *Histogram) AddN(v float64, n uint64) {
 	h.count(b, n)
 }
 
+// AddAll counts values.
+func (h *Histogram) AddAll(values []float64) {
+	if len(values) == 0 {
+		return
+	}
+	if h.n == 0 {
+		h.min, h.max = values[0], values[0]
+	}
+	low, high, sum, sq := h.min, h.max, 0.0, 0.0
+	var page *[pageSize]uint32
+	at := -1
+	for _, v := range values {
+		low, high = min(low, v), max(high, v)
+		sum += v
+		sq += v * v
+		if !(v > 0) {
+			h.zero++
+			continue
+		}
+		b := int(math.Float64bits(v) >> (52 - histogramBits))
+		if b/pageSize != at {
+			at = b / pageSize
+			page = h.page(at)
+		}
+		if c := &page[b%pageSize]; *c < math.MaxUint32 {
+			*c++
+		} else {
+			h.count(b, 1)
+		}
+	}
+	h.n += uint64(len(values))
+	h.sum += sum
+	h.sq += sq
+	h.min, h.max = low, high
+}
+
 func (h *Histogram) count(b int, n uint64) {
 	page := h.page(b / pageSize)
 	at := &page[b%pageSize]
@@ -154,7 +190,7 @@ func (h *Histogram) each(yield func(value float64, n uint64) bool) {
 	}
 }
 
-// Quantiles gives the quantiles qs, which must rise, as [Quantile] would of the values themselves, each to
+// Quantiles gives the quantiles qs as [Quantile] would of the values themselves, each to
 // [RelativeError]; NaN for none.
 func (h *Histogram) Quantiles(qs ...float64) []float64 {
 	out := make([]float64, len(qs))
@@ -164,32 +200,28 @@ func (h *Histogram) Quantiles(qs ...float64) []float64 {
 	if h.n == 0 {
 		return out
 	}
-	// The order statistics on both sides of each quantile's rank.
-	type want struct {
-		rank uint64
-		to   *float64
-	}
-	lows, highs := make([]float64, len(qs)), make([]float64, len(qs))
-	var wants []want
-	for i, q := range qs {
-		rank := uint64(math.Floor(q * float64(h.n-1)))
-		wants = append(wants, want{rank, &lows[i]}, want{min(rank+1, h.n-1), &highs[i]})
-	}
-	// Ranks of neighbours may cross; walking for each keeps it simple, and buckets are few.
-	for _, w := range wants {
-		var before uint64
-		for v, n := range h.each {
-			if before += n; before > w.rank {
-				*w.to = v
-				break
-			}
-		}
-	}
 	for i, q := range qs {
 		rank := q * float64(h.n-1)
-		out[i] = Interpolate(lows[i], highs[i], rank-math.Floor(rank))
+		low := uint64(max(math.Floor(rank), 0))
+		a, b := h.order(low)
+		if low+1 < h.n && b > low+1 {
+			out[i] = a
+			continue
+		}
+		next, _ := h.order(min(low+1, h.n-1))
+		out[i] = Interpolate(a, next, rank-float64(low))
 	}
 	return out
+}
+
+// order gives the order statistic of a rank (from 0), and how many values are at most that.
+func (h *Histogram) order(rank uint64) (value float64, upTo uint64) {
+	for v, n := range h.each {
+		if upTo += n; upTo > rank {
+			return v, upTo
+		}
+	}
+	return h.max, h.n
 }
 
 // AtMost gives how many values are at most v, to the width of v's bucket: values in it count by its middle.
@@ -202,4 +234,74 @@ func (h *Histogram) AtMost(v float64) uint64 {
 		sum += n
 	}
 	return sum
+}
+
+type counted struct{ h *Histogram }
+
+func (c counted) quantile(q float64) float64 { return c.h.Quantiles(q)[0] }
+func (c counted) size() float64              { return float64(c.h.n) }
+func (c counted) order(share float64, up bool) float64 {
+	k := rankOf(share, float64(c.h.n), up)
+	if k < 1 {
+		return math.NaN()
+	}
+	v, _ := c.h.order(min(uint64(k), c.h.n) - 1)
+	return v
+}
+
+// SummarizeBlocks works out the distribution of values that were counted by block of time
+// ([Window.BlockOf]), as [Scratch.Summarize] does, to [RelativeError]. clusters is the number of
+// conversations that they come from, and most how many independent values they can be at most: values of
+// one answer are not.
+func SummarizeBlocks(blocks *[Blocks]Histogram, qs []float64, w Window, clusters int, most float64, plain bool) Summary {
+	var all Histogram
+	for b := range blocks {
+		all.Merge(&blocks[b])
+	}
+	out := SummarizeHistogram(&all, qs)
+	out.Clusters = clusters
+	if plain || all.n == 0 {
+		return out
+	}
+	k := len(qs)
+	limits := make([]float64, 0, 2*k)
+	for i := range qs {
+		limits = append(limits, out.Quantiles[i].Value)
+	}
+	for _, q := range qs {
+		limits = append(limits, all.Quantiles(nearer(q))[0])
+	}
+	// Counts are scaled where there are more than the parts' integers hold: only shares matter.
+	scale := 1.0
+	if all.n > math.MaxInt32 {
+		scale = math.MaxInt32 / float64(all.n)
+	}
+	parts := newParts(Blocks, 2*k, float64(all.n)*scale)
+	for b := range blocks {
+		h := &blocks[b]
+		parts.n[b], parts.sum[b] = int32(float64(h.n)*scale), h.sum*scale
+		if h.n > 0 {
+			parts.used++
+		}
+		for j, limit := range limits {
+			parts.at[b*2*k+j] = int32(float64(h.AtMost(limit)) * scale)
+		}
+	}
+	out.Mean.Effective = most
+	out.judge(w, qs, parts, nil, min(most, float64(all.n)), counted{&all})
+	return out
+}
+
+// SummarizeHistogram gives the distribution of counted values, without what they say of the long run.
+func SummarizeHistogram(h *Histogram, qs []float64) Summary {
+	out := empty(int(h.n), len(qs))
+	if h.n == 0 {
+		return out
+	}
+	out.Mean.Value, out.Std = h.MeanStd()
+	out.Min, out.Max = h.Range()
+	for i, v := range h.Quantiles(qs...) {
+		out.Quantiles[i].Value = v
+	}
+	return out
 }

@@ -236,22 +236,77 @@ func TestTrendTests(t *testing.T) {
 	}
 }
 
-func TestShift(t *testing.T) {
+func TestShifts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	a, b := make([]float64, 400), make([]float64, 400)
-	for i := range a {
-		a[i] = math.Exp(rng.NormFloat64())
-		b[i] = a[i] * 1.05 * math.Exp(0.02*rng.NormFloat64())
-		if i%10 == 0 {
-			b[i] += 5 * rng.Float64() // met a queue
+	runs := make([][]TurnPair, 3)
+	for r := range runs {
+		for i := range 400 {
+			a := math.Exp(rng.NormFloat64())
+			p := TurnPair{A: a, B: a * 1.05 * math.Exp(0.02*rng.NormFloat64())}
+			if i%2 == 0 { // met a queue, which doubles what is slow
+				p.Others, p.B = 1, p.B*(1.5+rng.Float64())
+			}
+			runs[r] = append(runs[r], p)
 		}
 	}
-	a[3], b[7] = math.NaN(), 0
-	if got := Shift(a, b); math.Abs(got-math.Log(1.05)) > 0.01 {
-		t.Errorf("shift %v", got)
+	runs[0][3].A, runs[0][7].B = math.NaN(), 0
+	shifts, idle := Shifts(runs)
+	for _, s := range shifts {
+		if math.Abs(s-math.Log(1.05)) > 0.005 || !idle {
+			t.Errorf("shift %v, idle %v", s, idle)
+		}
 	}
-	if !math.IsNaN(Shift(nil, nil)) {
+	for r := range runs {
+		for i := range runs[r] {
+			runs[r][i].Others = 5
+		}
+	}
+	if shifts, idle = Shifts(runs); idle || shifts[0] < 0.2 {
+		t.Errorf("nobody met an idle server: shift %v, idle %v", shifts, idle)
+	}
+	if shifts, _ = Shifts([][]TurnPair{nil}); !math.IsNaN(shifts[0]) {
 		t.Error("a shift of nothing is a number")
+	}
+	got := Awaiting([]int64{30, 0, 10, 20, 40}, []int64{35, 25, 20, 5, 50})
+	// At 10 turn 1 awaits; at 20 turn 1, while turn 2 has just got its token; at 30 none; at 40 none.
+	if want := []int32{0, 0, 1, 1, 0}; !slices.Equal(got, want) {
+		t.Errorf("awaiting %v, want %v", got, want)
+	}
+}
+
+func TestLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	series := func(of func(i int) float64) []float64 {
+		v := make([]float64, 400)
+		for i := range v {
+			v[i] = of(i) + rng.NormFloat64()
+		}
+		return v
+	}
+	for _, c := range []struct {
+		name  string
+		of    func(i int) float64
+		level bool
+	}{
+		{"level", func(int) float64 { return 20 }, true},
+		{"a trend of a trifle", func(i int) float64 { return 2000 + 0.1*float64(i) }, true},
+		{"a trend", func(i int) float64 { return 20 + 0.01*float64(i) }, false},
+		{"a queue that grows", func(i int) float64 { return float64(i) }, false},
+		{"a step", func(i int) float64 { return 20 + 2*float64(i/240) }, false},
+	} {
+		change, level := Level(series(c.of))
+		if level != c.level {
+			t.Errorf("%s: level %v, %+v", c.name, level, change)
+		}
+	}
+	if _, level := Level(make([]float64, 400)); !level {
+		t.Error("nothing happens, and it is not level")
+	}
+	// A walk that ends where it began has no trend, one that wanders off has, whatever a test that knows of
+	// autocorrelation says.
+	x := 0.0
+	if change, level := Level(series(func(i int) float64 { x += 2 * rng.Float64(); return x })); level || change.Relative < 1 {
+		t.Errorf("a walk upwards is level: %+v", change)
 	}
 }
 
@@ -341,5 +396,37 @@ func TestSummarize(t *testing.T) {
 	}
 	if r := Rate(amounts, moments, w); !near(r.Value, 20, 1e-12) || !near(r.Low, 20, 1e-9) || !near(r.High, 20, 1e-9) {
 		t.Errorf("a steady rate: %+v", r)
+	}
+}
+
+// A sample that is counted in blocks says what the sample itself says, to the width of a bucket.
+func TestSummarizeBlocksEqualsSummarize(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	w := Window{From: 0, To: 600e9, Tau: 0.5}
+	var in Sample
+	var blocks [Blocks]Histogram
+	for i := range 40_000 {
+		at := int64(float64(i) / 40_000 * 600e9)
+		v := math.Exp(0.5*r.NormFloat64() + math.Sin(float64(i)/3000))
+		in.Values, in.Moments, in.Cluster = append(in.Values, v), append(in.Moments, at), append(in.Cluster, int32(i))
+		blocks[w.BlockOf(at)].AddAll([]float64{v})
+	}
+	qs := []float64{0.5, 0.9, 0.99}
+	var s Scratch
+	want, got := s.Summarize(in, qs, w, false), SummarizeBlocks(&blocks, qs, w, 40_000, 40_000, false)
+	if got.N != want.N || !near(got.Mean.Value, want.Mean.Value, 1e-9) || !near(got.Std, want.Std, 1e-9) || got.Min != want.Min || got.Max != want.Max {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for i := range qs {
+		g, e := got.Quantiles[i], want.Quantiles[i]
+		for _, v := range [][2]float64{{g.Value, e.Value}, {g.Lower, e.Lower}, {g.Upper, e.Upper}, {g.Low, e.Low}, {g.High, e.High}} {
+			if !(near(v[0], v[1], 2e-3) || v[0] != v[0] && v[1] != v[1]) { // bounds lie on order statistics, which move by the effective size
+				t.Errorf("q%v: got %+v, want %+v", qs[i], g, e)
+				break
+			}
+		}
+		if !near(g.Value, e.Value, RelativeError) || !near(g.Effective, e.Effective, 0.05) || g.Carried != e.Carried {
+			t.Errorf("q%v: got %+v, want %+v", qs[i], g, e)
+		}
 	}
 }

@@ -45,7 +45,7 @@ var Limits = []Limit{
 	{"ended", "", 1, 2, false, "how the run ended: 1 before its time, 2 by an error or the watchdog", "run it again to its end, or choose a window that the run completed"},
 	{"sample", "turns", 64, 1, true, "completed turns in the window", "a short run: replay more conversations (64 turns carry a p90, 662 a p99)"},
 	{"send_lag_p99", "ms", 5, 50, false, "99th percentile of the client's own lateness: start of the first attempt - max(scheduled, ready)", clientLate},
-	{"send_lag_share", "share", 0.02, 0.2, false, "share of turns that the client sent more than 5 ms late", clientLate},
+	{"send_lag_share", "share", 0.02, never, false, "share of turns that the client sent more than 5 ms late", clientLate},
 	{"connection_wait_p99", "ms", 50, never, false, "99th percentile of the wait for a connection, which TTFT from sent leaves out", "connections are slow or refused: look at the server's accept queue, at proxies and at limits of open files; read TTFT from start"},
 	{"arrival_rate", "share", 0.01, never, false, "how far the conversations started per second fell from the schedule's", "the arrivals did not happen as planned: raise --max-conversations, lower the rate, or shard the run"},
 	{"concurrency", "share", 0.02, never, false, "how far the conversations at once stayed below --concurrency", "use a dataset with more conversations, --loops, or a lower --concurrency"},
@@ -127,7 +127,11 @@ func (l Limit) reason(s Signal) (schemas.Reason, bool) {
 		if l.Low {
 			than = "at least"
 		}
-		r.Text += fmt.Sprintf(" (wanted %s %s)", than, Show(r.Limit, l.Unit))
+		wanted := than + " " + Show(r.Limit, l.Unit)
+		if r.Limit == 0 {
+			wanted = "none"
+		}
+		r.Text += fmt.Sprintf(" (wanted %s)", wanted)
 	}
 	return r, true
 }

@@ -7,41 +7,44 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"parley/generate"
 )
 
-// generateCommand is the command line of parley generate.
+// generateCommand is the command line of parley generate. The tag for names what a flag belongs to: making (spec),
+// importing (from), describing; a flag without it is harmless anywhere.
 type generateCommand struct {
-	Output string `short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force. With --shard also a folder: -o parts/"`
+	Output string `for:"spec from" short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force. With --shard also a folder: -o parts/"`
 	Force  bool   `help:"Overwrite the output."`
-	Preset string `group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
-	Config string `group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON). With --preset, the fields that it gives take the place of the preset's."`
+	Preset string `for:"spec" group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
+	Config string `for:"spec" group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON). With --preset, the fields that it gives take the place of the preset's."`
 
-	Turns        string `group:"Lengths" placeholder:"DIST" help:"Requests of a conversation: a number, min:max, normal(mean,sd), lognormal(median=..,p90=..), any other distribution with its parameters, or FILE:COLUMN of a CSV or Parquet file. Alone, or over --preset and --config."`
-	InputTokens  string `group:"Lengths" placeholder:"DIST" help:"Tokens of each user message. Two columns of one file, here and for --output-tokens, are drawn together, row by row."`
-	OutputTokens string `group:"Lengths" placeholder:"DIST" help:"Tokens of each answer."`
-	SharedPrefix string `group:"Lengths" placeholder:"DIST" help:"Tokens of a system message that conversations share."`
+	Turns        string `for:"spec" group:"Lengths" placeholder:"DIST" help:"Requests of a conversation: a number, min:max, normal(mean,sd), lognormal(median=..,p90=..), any other distribution with its parameters, or FILE:COLUMN of a CSV or Parquet file. Alone, or over --preset and --config."`
+	InputTokens  string `for:"spec" group:"Lengths" placeholder:"DIST" help:"Tokens of each user message. Two columns of one file, here and for --output-tokens, are drawn together, row by row."`
+	OutputTokens string `for:"spec" group:"Lengths" placeholder:"DIST" help:"Tokens of each answer."`
+	SharedPrefix string `for:"spec" group:"Lengths" placeholder:"DIST" help:"Tokens of a system message that conversations share."`
 
-	Languages string `group:"Text" placeholder:"SHARES" help:"Languages of the conversations by share, as in en:0.7,zh:0.2,es:0.1 (ar, de, en, es, fr, hi, it, ja, ko, pt, ru, zh)."`
-	Images    string `group:"Text" placeholder:"SIZES" help:"Synthetic PNG images in user messages, for models that see: a size, or sizes with the share of messages, as in 1024x768:0.3,512x512:0.1."`
+	Languages string `for:"spec" group:"Text" placeholder:"SHARES" help:"Languages of the conversations by share, as in en:0.7,zh:0.2,es:0.1 (ar, de, en, es, fr, hi, it, ja, ko, pt, ru, zh)."`
+	Images    string `for:"spec" group:"Text" placeholder:"SIZES" help:"Synthetic PNG images in user messages, for models that see: a size, or sizes with the share of messages, as in 1024x768:0.3,512x512:0.1."`
 
-	From      []string `group:"Source" sep:"none" placeholder:"FILE" help:"A file to import, or a folder of coding-agent traces; - is standard input."`
-	Format    string   `group:"Source" default:"auto" placeholder:"NAME" help:"Its format (default: told by its content)."`
+	From      []string `for:"from" group:"Source" sep:"none" placeholder:"FILE" help:"A file to import, or a folder of coding-agent traces; - is standard input."`
+	Format    string   `for:"from describe" group:"Source" default:"auto" placeholder:"NAME" help:"Its format (default: told by its content)."`
 	Describe  string   `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
 	JSON      bool     `group:"Source" name:"json" help:"Print the description, or the report of what was written, as JSON."`
 	Seed      uint64   `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
 	Tokenizer string   `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a file: tokenizer.json, tekken.json, tokenizer.model, *.tiktoken."`
 
-	Conversations   int           `group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
-	MinTurns        int           `group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
-	MaxTurns        int           `group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
-	MaxPromptTokens int           `group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
-	Jitter          time.Duration `group:"Dataset" help:"Spread arrivals of an imported trace that come in bunches over this time."`
-	Shard           string        `group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0: into a file, or a folder (-o parts/) that replay takes as one dataset."`
+	Conversations   int           `for:"spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
+	MinTurns        int           `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
+	MaxTurns        int           `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
+	MaxPromptTokens int           `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
+	Jitter          time.Duration `for:"from" group:"Dataset" help:"Spread arrivals of an imported trace that come in bunches over this time."`
+	Shard           string        `for:"spec from" group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0: into a file, or a folder (-o parts/) that replay takes as one dataset."`
 	Workers         int           `group:"Dataset" placeholder:"N" help:"Goroutines (default: one per core)."`
 }
 
@@ -60,6 +63,51 @@ Formats that are told by their content: ShareGPT, OpenAI messages (JSON or JSONL
 Face chat Parquet, Mooncake, Qwen-Bailian, coding-agent traces, AIPerf, Azure, BurstGPT, MT-Bench.`
 }
 
+// ignored tells the flags that what is to be done would ignore.
+func (c *generateCommand) ignored() error {
+	does, with := "", ""
+	switch {
+	case c.Describe != "":
+		does, with = "describe", "--describe"
+	case len(c.From) > 0:
+		does, with = "from", "--from"
+	case c.recipe().Given():
+		does, with = "spec", "what is made by --preset, --config or lengths"
+	default:
+		return nil
+	}
+	var problems []error
+	v := reflect.ValueOf(*c)
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		belongs, ok := f.Tag.Lookup("for")
+		if !ok || slices.Contains(strings.Fields(belongs), does) || v.Field(i).IsZero() || v.Field(i).Kind() == reflect.String && v.Field(i).String() == f.Tag.Get("default") {
+			continue
+		}
+		problems = append(problems, fmt.Errorf("--%s: has no effect on %s: leave it out", flagOf(f.Name), with))
+	}
+	return errors.Join(problems...)
+}
+
+// flagOf gives the flag of a field: OutputTokens is --output-tokens.
+func flagOf(field string) string {
+	var b strings.Builder
+	for i, r := range field {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+func (c *generateCommand) recipe() generate.Recipe {
+	return generate.Recipe{
+		Preset: c.Preset, Config: c.Config, Turns: c.Turns, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, SharedPrefix: c.SharedPrefix,
+		Languages: c.Languages, Images: c.Images,
+	}
+}
+
 // describe prints what a dataset holds.
 func (c *generateCommand) describe(ctx context.Context, p *program) error {
 	d, err := generate.Describe(ctx, c.Describe, generate.Options{Tokenizer: c.Tokenizer, Format: c.Format, Workers: c.Workers})
@@ -73,6 +121,9 @@ func (c *generateCommand) describe(ctx context.Context, p *program) error {
 }
 
 func (c *generateCommand) run(ctx context.Context, p *program, ui *ui) error {
+	if err := c.ignored(); err != nil {
+		return usageError(err)
+	}
 	if c.Describe != "" {
 		return c.describe(ctx, p)
 	}
@@ -126,10 +177,7 @@ func (c *generateCommand) options(stdin io.Reader) (generate.Options, error) {
 	default:
 		problems = append(problems, errors.New("--from: give one file (or a folder of coding-agent traces): put several together beforehand, or make a dataset of each"))
 	}
-	if recipe := (generate.Recipe{
-		Preset: c.Preset, Config: c.Config, Turns: c.Turns, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, SharedPrefix: c.SharedPrefix,
-		Languages: c.Languages, Images: c.Images,
-	}); recipe.Given() {
+	if recipe := c.recipe(); recipe.Given() {
 		var err error
 		o.Spec, err = recipe.Spec()
 		problems = append(problems, err)

@@ -17,7 +17,7 @@ type replayCommand struct {
 
 	URL    []string `group:"Target" sep:"none" placeholder:"URL" help:"Base URL of the server, http:// or https://, or sim:?itl=12ms&slots=64 for the built-in simulated server. Repeat it to spread conversations over several."`
 	API    string   `group:"Target" default:"chat" enum:"chat,completions,responses,anthropic,ollama" help:"API to speak: ${enum}."`
-	Model  string   `group:"Target" help:"Model to ask for (default: the server's first)."`
+	Model  string   `group:"Target" help:"Model to ask for (default: the server's first), or a mix of models or adapters by conversation: base=0.7,adapter=0.3."`
 	Output string   `group:"Target" short:"o" placeholder:"FILE" help:"File of results to write; never overwritten without --force."`
 	Force  bool     `group:"Target" help:"Overwrite the output."`
 	Label  string   `group:"Target" help:"Name of this run in reports."`
@@ -44,6 +44,7 @@ type replayCommand struct {
 	Timeout     time.Duration `group:"Stop" default:"10m" help:"Limit of one turn in all; 0 is none."`
 	IdleTimeout time.Duration `group:"Stop" default:"2m" help:"Limit of one silence in a stream; 0 is none."`
 	Deadline    time.Duration `group:"Stop" help:"Limit of the whole run."`
+	Cancel      string        `group:"Stop" placeholder:"SHARE:TIME" help:"Give up this share of the turns so long after their start, as users do who have read enough: 5%:2s. Their rows are abandoned, which is no failure, and their conversations go on."`
 	KeepGoing   bool          `group:"Stop" help:"A failed turn does not end its conversation."`
 	Retries     int           `group:"Stop" help:"Send a failed request again up to this many times; every attempt is recorded."`
 	Resume      bool          `group:"Stop" help:"Continue the interrupted run whose journal stands next to the output."`
@@ -60,20 +61,26 @@ type replayCommand struct {
 	EchoHeader       []string `group:"Requests" sep:"none" placeholder:"NAME" help:"Response header to send back with the conversation's next request. Repeatable."`
 	Cookies          bool     `group:"Requests" help:"Keep a cookie jar per conversation."`
 	APIKeyEnv        string   `group:"Requests" name:"api-key-env" default:"OPENAI_API_KEY" placeholder:"NAME" help:"Environment variable that holds the API key (${default})."`
-	APIKeyFile       string   `group:"Requests" name:"api-key-file" type:"path" placeholder:"FILE" help:"File that holds the API key."`
+	APIKeyFile       string   `group:"Requests" name:"api-key-file" type:"path" placeholder:"FILE" help:"File that holds the API key; read again when it changes."`
 	Salt             bool     `group:"Requests" help:"Put a text before each conversation that is this run's own, and another in each pass over the dataset, so that no earlier run or pass fills the cache."`
 	FlushCache       bool     `group:"Requests" help:"Have the server forget its prefix cache first, and look whether it did."`
 	SaveText         bool     `group:"Requests" help:"Keep the answers in a column."`
+	VerifyOutput     string   `group:"Requests" type:"path" placeholder:"FILE" help:"Ask for temperature 0, and count the answers that differ from those of this first run (made with --save-text). With --history recorded a difference does not change later prompts."`
 
-	CAFile       string        `group:"Connection" name:"ca-file" type:"path" placeholder:"FILE" help:"Certificates to trust besides the system's."`
-	Insecure     bool          `group:"Connection" help:"Do not verify the server's certificate."`
-	HTTP2        bool          `group:"Connection" name:"http2" help:"Speak HTTP/2."`
-	Proxy        string        `group:"Connection" placeholder:"URL" help:"Go through this proxy."`
-	UnixSocket   string        `group:"Connection" type:"path" placeholder:"PATH" help:"Connect to this Unix socket instead of the URL's host."`
-	Preconnect   int           `group:"Connection" default:"0" help:"Connections to make before the load; 0 is as many as a closed loop needs, -1 is none."`
-	ReadyTimeout time.Duration `group:"Connection" default:"5m" help:"How long to wait for a server that is still loading."`
-	NoProbe      bool          `group:"Connection" help:"Do not try out beforehand which request parameters the server takes."`
-	UserClock    bool          `group:"Connection" help:"Do not use the kernel's time stamps."`
+	CAFile         string        `group:"Connection" name:"ca-file" type:"path" placeholder:"FILE" help:"Certificates to trust besides the system's."`
+	Insecure       bool          `group:"Connection" help:"Do not verify the server's certificate."`
+	ClientCert     string        `group:"Connection" type:"path" placeholder:"FILE" help:"Certificate (PEM) to show to a server that asks for one, with its key in --client-key."`
+	ClientKey      string        `group:"Connection" type:"path" placeholder:"FILE" help:"Key (PEM) of the client's certificate."`
+	HTTP2          bool          `group:"Connection" name:"http2" help:"Speak HTTP/2."`
+	Proxy          string        `group:"Connection" placeholder:"URL" help:"Go through this proxy."`
+	UnixSocket     string        `group:"Connection" type:"path" placeholder:"PATH" help:"Connect to this Unix socket instead of the URL's host."`
+	Preconnect     int           `group:"Connection" default:"0" help:"Connections to make before the load; 0 is as many as a closed loop needs, -1 is none."`
+	ConnectTimeout time.Duration `group:"Connection" default:"30s" help:"Limit of one connection's making: name look-up, connect, TLS."`
+	KeepIdle       time.Duration `group:"Connection" default:"4s" help:"How long an idle connection is used again; servers close theirs, often after 5 s."`
+	NewConnections bool          `group:"Connection" help:"Make a new connection for each request, where the cost of connections is the question."`
+	ReadyTimeout   time.Duration `group:"Connection" default:"5m" help:"How long to wait for a server that is still loading."`
+	NoProbe        bool          `group:"Connection" help:"Do not try out beforehand which request parameters the server takes."`
+	UserClock      bool          `group:"Connection" help:"Do not use the kernel's time stamps."`
 
 	Scrape         []string      `group:"Telemetry" sep:"none" placeholder:"URL" help:"Metrics page to record (default: the server's /metrics if there; none for none). Repeatable."`
 	ScrapeInterval time.Duration `group:"Telemetry" default:"1s" help:"How often."`
@@ -115,6 +122,8 @@ func (c *replayCommand) config() (replay.Config, error) {
 		Headers: headers(c.Header), BodyFields: c.BodyField, EchoHeaders: c.EchoHeader, Cookies: c.Cookies,
 		Salt: c.Salt, FlushCache: c.FlushCache, SaveText: c.SaveText,
 		CAFile: c.CAFile, Insecure: c.Insecure, HTTP2: c.HTTP2, Proxy: c.Proxy, UnixSocket: c.UnixSocket,
+		ClientCert: c.ClientCert, ClientKey: c.ClientKey, KeepIdle: orNone(c.KeepIdle), ConnectTimeout: orNone(c.ConnectTimeout),
+		NewConnections: c.NewConnections, Cancel: c.Cancel, VerifyOutput: c.VerifyOutput, APIKeyFile: c.APIKeyFile,
 		Preconnect: c.Preconnect, ReadyLimit: orNone(c.ReadyTimeout), NoProbe: c.NoProbe, UserClock: c.UserClock,
 		Scrape: c.Scrape, ScrapeInterval: c.ScrapeInterval,
 		Shard: c.Shard, Seed: c.Seed,
@@ -133,24 +142,10 @@ func (c *replayCommand) config() (replay.Config, error) {
 		}
 		cfg.StartAt = at
 	}
-	var err error
-	if cfg.APIKey, cfg.APIKeyEnv, err = c.key(); err != nil {
-		problems = append(problems, err)
+	if c.APIKeyFile == "" { // the key is never an argument, which every user of a machine can see
+		cfg.APIKey, cfg.APIKeyEnv = os.Getenv(c.APIKeyEnv), c.APIKeyEnv
 	}
 	return cfg, errors.Join(problems...)
-}
-
-// key gives the API key and where it came from. It is never an argument, which every user of a machine
-// can see.
-func (c *replayCommand) key() (key, source string, err error) {
-	if c.APIKeyFile != "" {
-		text, err := os.ReadFile(c.APIKeyFile)
-		if err != nil {
-			return "", "", fmt.Errorf("--api-key-file: %w", err)
-		}
-		return strings.TrimSpace(string(text)), "", nil
-	}
-	return os.Getenv(c.APIKeyEnv), c.APIKeyEnv, nil
 }
 
 // positive takes a number that was given over into the configuration, where 0 means that none was.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,9 +24,9 @@ type Client struct {
 	clk       *clock.Clock
 	target    target
 	path      string // of the API's requests
-	headers   []api.Header
-	secrets   []string
-	tlsConfig *tls.Config // nil without TLS
+	common    atomic.Pointer[common]
+	keyRead   atomic.Int64 // run time at which the key's file was looked at last
+	tlsConfig *tls.Config  // nil without TLS
 	timeout   time.Duration
 	idle      time.Duration
 	connect   time.Duration
@@ -84,7 +85,14 @@ func New(o Options) (*Client, error) {
 		c.tlsConfig.DynamicRecordSizingDisabled = true // requests are sent whole, not as the user waits for their parts
 		c.tlsConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
-	c.makeHeaders()
+	key := o.APIKey
+	if o.APIKeyFile != "" {
+		c.keyRead.Store(c.clk.Now())
+		if key, err = readKey(o.APIKeyFile); err != nil {
+			return nil, err
+		}
+	}
+	c.makeCommon(key, nil)
 	if c.fallback, err = newFallback(c); err != nil {
 		return nil, err
 	}
@@ -110,8 +118,15 @@ func (c *Client) ready() {
 	})
 }
 
-// makeHeaders gathers the headers that each request has, and the secrets among them.
-func (c *Client) makeHeaders() {
+// common is what all requests have.
+type common struct {
+	key     string // of the API
+	headers []api.Header
+	secrets []string // among the headers, and in the URLs; those of earlier keys, too
+}
+
+// makeCommon gathers what all requests have, with this key. more are further secrets.
+func (c *Client) makeCommon(key string, more []string) {
 	agent := c.o.UserAgent
 	if agent == "" {
 		agent = "parley"
@@ -123,30 +138,45 @@ func (c *Client) makeHeaders() {
 		{Name: "Accept-Encoding", Value: "identity"},
 	}
 	set = append(set, c.o.API.Headers...)
+	secrets := append([]string{key}, more...)
 	if c.target.user != nil {
 		password, _ := c.target.user.Password()
 		basic := base64.StdEncoding.EncodeToString([]byte(c.target.user.Username() + ":" + password))
 		set = append(set, api.Header{Name: "Authorization", Value: "Basic " + basic})
-		c.secrets = append(c.secrets, password, url.QueryEscape(password), url.PathEscape(password), basic)
+		secrets = append(secrets, password, url.QueryEscape(password), url.PathEscape(password), basic)
 	}
-	if c.o.APIKey != "" {
-		set = override(set, api.Header{Name: c.o.API.KeyHeader, Value: c.o.API.KeyPrefix + c.o.APIKey})
-		c.secrets = append(c.secrets, c.o.APIKey)
+	if key != "" {
+		set = override(set, api.Header{Name: c.o.API.KeyHeader, Value: c.o.API.KeyPrefix + key})
 	}
 	for _, h := range c.o.Headers {
 		set = override(set, h)
 		if secretName(h.Name) {
-			c.secrets = append(c.secrets, secretsOf(h.Value)...)
+			secrets = append(secrets, secretsOf(h.Value)...)
 		}
 	}
-	c.headers = set
-	kept := c.secrets[:0]
-	for _, s := range c.secrets {
-		if s != "" {
-			kept = append(kept, s)
-		}
+	if u, err := url.Parse(c.o.Proxy); err == nil {
+		password, _ := u.User.Password()
+		secrets = append(secrets, password, url.PathEscape(password))
 	}
-	c.secrets = kept
+	c.common.Store(&common{key, set, slices.DeleteFunc(secrets, func(s string) bool { return s == "" })})
+}
+
+// keyInterval is how often the key's file is looked at.
+const keyInterval = int64(time.Second)
+
+// refreshKey takes over the key of a file that has changed.
+func (c *Client) refreshKey() {
+	if c.o.APIKeyFile == "" {
+		return
+	}
+	now, last := c.clk.Now(), c.keyRead.Load()
+	if now-last < keyInterval || !c.keyRead.CompareAndSwap(last, now) {
+		return
+	}
+	old := c.common.Load()
+	if key, err := readKey(c.o.APIKeyFile); err == nil && key != old.key {
+		c.makeCommon(key, old.secrets)
+	}
 }
 
 func override(set []api.Header, h api.Header) []api.Header {
@@ -269,6 +299,6 @@ func (c *Client) cleanError(err error) error {
 		return nil
 	}
 	f := *failure(err, reading)
-	f.Message = api.Clean(f.Message, c.secrets)
+	f.Message = api.Clean(f.Message, c.common.Load().secrets)
 	return &f
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -252,6 +254,81 @@ func TestCancel(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 			})
 		})
+	}
+}
+
+// A turn that its user gives up has a status of its own, whatever it was doing, and what came before stays in the row.
+func TestLeave(t *testing.T) {
+	for _, where := range []string{"waiting", "streaming", "done"} {
+		answering(t, nil, func(nc net.Conn, _ int64, _ string) bool {
+			if where == "done" {
+				return say(nc, response())
+			}
+			if where == "streaming" {
+				say(nc, sseHead+"\r\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\n")
+			}
+			time.Sleep(time.Minute)
+			return false
+		}, func(t *testing.T, c *Client) {
+			start := time.Now()
+			row, a := turn(t, c, context.Background(), TurnRequest{LeaveAfter: 2 * time.Second})
+			if where == "done" {
+				expect(t, row, schemas.StatusOK, "")
+				return
+			}
+			expect(t, row, schemas.StatusAbandoned, KindLeft)
+			if d := time.Since(start); d != 2*time.Second {
+				t.Errorf("%s: left after %v", where, d)
+			}
+			if streaming := where == "streaming"; (row.FirstTokenNS != nil) != streaming || streaming && text(a) != "Hi" || c.Stats().ConnsIdle != 0 {
+				t.Errorf("%s: first token %v, text %q, idle connections %d", where, row.FirstTokenNS, text(a), c.Stats().ConnsIdle)
+			}
+			// The run's own end is no leaving.
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(time.Second, cancel)
+			row, _ = turn(t, c, ctx, TurnRequest{LeaveAfter: 2 * time.Second})
+			expect(t, row, schemas.StatusCanceled, KindCanceled)
+		})
+	}
+}
+
+// A key's file is read again when it changes; while it cannot be read the last key stays, and no key is shown.
+func TestKeyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	put := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("first-key\n")
+	var heads []string
+	answering(t, func(o *Options) { o.APIKeyFile = file }, func(nc net.Conn, _ int64, head string) bool {
+		heads = append(heads, head)
+		return say(nc, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 31\r\n\r\nnot first-key nor second-key, no")
+	}, func(t *testing.T, c *Client) {
+		for i, want := range []string{"first-key", "second-key", "second-key", "second-key"} {
+			row, _ := turn(t, c, context.Background(), TurnRequest{})
+			expect(t, row, schemas.StatusHTTPError, api.KindUnauthorized)
+			if !strings.Contains(heads[i], "Authorization: Bearer "+want+"\r\n") || strings.Contains(message(row), want) || i > 0 && strings.Contains(message(row), "first-key") {
+				t.Errorf("turn %d: %q, %q", i, heads[i], message(row))
+			}
+			switch i {
+			case 0:
+				put("  second-key")
+			case 1:
+				put("")
+			case 2:
+				os.Remove(file)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+	o := options("http://127.0.0.1:1")
+	put("")
+	for _, o.APIKeyFile = range []string{file, filepath.Dir(file)} { // empty, no file
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), o.APIKeyFile) {
+			t.Errorf("%s: %v", o.APIKeyFile, err)
+		}
 	}
 }
 

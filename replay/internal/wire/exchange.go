@@ -42,6 +42,7 @@ type exchange struct {
 	onData reader                   // arrived, made once
 	header func(name string) string // p.header, made once
 	dec    *decoder
+	common *common // of the attempt at hand
 
 	request []byte      // the request's header
 	bufs    net.Buffers // the request
@@ -71,7 +72,7 @@ func newExchange(c *Client) *exchange {
 	x := &exchange{c: c}
 	x.onData = x.arrived
 	x.header = x.p.header
-	x.stream.MaxText, x.stream.MaxEvent, x.stream.Secrets = c.o.MaxText, c.o.MaxEvent, c.secrets
+	x.stream.MaxText, x.stream.MaxEvent = c.o.MaxText, c.o.MaxEvent
 	return x
 }
 
@@ -79,6 +80,8 @@ func newExchange(c *Client) *exchange {
 func (x *exchange) begin() {
 	x.dec.close()
 	x.dec = nil
+	x.common = x.c.common.Load()
+	x.stream.Secrets = x.common.secrets
 	x.stream.Reset(x.c.o.API)
 	x.p.reset(orDefault(x.c.o.MaxHeader, DefaultMaxHeader), orDefault(x.c.o.MaxBody, DefaultMaxBody))
 	x.sent, x.wrote, x.first, x.at = unset, unset, unset, unset
@@ -226,7 +229,7 @@ func (x *exchange) attempt(ctx context.Context, t *TurnRequest, body [][]byte, l
 	if !x.p.complete() && x.stream.Failure() == nil {
 		x.drain(cn)
 	}
-	keep = x.p.complete() && x.p.keep && x.wrote != unset
+	keep = x.p.complete() && x.p.keep && x.wrote != unset && c.keepIdle > 0
 	return false, nil
 }
 
@@ -385,7 +388,7 @@ func (x *exchange) eachHeader(t *TurnRequest, f func(name, value string)) {
 		return false
 	}
 	hasAccept := given("Accept")
-	for _, h := range x.c.headers {
+	for _, h := range x.common.headers {
 		if !given(h.Name) {
 			f(h.Name, h.Value)
 			hasAccept = hasAccept || equalFold([]byte(h.Name), "Accept")

@@ -68,9 +68,9 @@ func newFallback(c *Client) (*fallback, error) {
 		if err != nil {
 			return nil, errors.New("the environment's proxy (HTTP_PROXY, HTTPS_PROXY) is no URL like http://host:port")
 		}
-		f.proxied = u != nil
-		if u != nil {
-			c.addProxySecrets(u)
+		if f.proxied = u != nil; f.proxied {
+			password, _ := u.User.Password()
+			c.makeCommon(c.common.Load().key, []string{password, url.PathEscape(password)})
 		}
 	case o.Proxy != "" && o.Proxy != "environment":
 		u, err := url.Parse(o.Proxy)
@@ -79,15 +79,8 @@ func newFallback(c *Client) (*fallback, error) {
 		}
 		f.transport.Proxy = http.ProxyURL(u)
 		f.proxied = true
-		c.addProxySecrets(u)
 	}
 	return f, nil
-}
-
-func (c *Client) addProxySecrets(u *url.URL) {
-	if password, ok := u.User.Password(); ok && password != "" {
-		c.secrets = append(c.secrets, password, url.PathEscape(password))
-	}
 }
 
 func (f *fallback) close() { f.transport.CloseIdleConnections() }
@@ -303,7 +296,7 @@ func (f *fallback) drain(body io.Reader, buf []byte) {
 // failure makes a failure of net/http's error.
 func (f *fallback) failure(ctx context.Context, err error, x *exchange) error {
 	if ctx.Err() != nil {
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && cause != errLeft {
 			return failure(cause, reading)
 		}
 		return fail(KindCanceled, "canceled while the request was under way")

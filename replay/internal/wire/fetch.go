@@ -20,6 +20,7 @@ const maxFetch = 64 << 20
 func (c *Client) Fetch(ctx context.Context, method, path string, body []byte) (status int, header http.Header, response []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	c.refreshKey()
 	if path == "" || path[0] != '/' {
 		path = c.target.basePath + "/" + path
 	}
@@ -37,7 +38,7 @@ func (c *Client) Fetch(ctx context.Context, method, path string, body []byte) (s
 	if err != nil {
 		return 0, nil, nil, fail(KindBadRow, "the request "+quote([]byte(method+" "+path))+" cannot be made")
 	}
-	for _, h := range c.headers {
+	for _, h := range c.common.Load().headers {
 		switch http.CanonicalHeaderKey(h.Name) {
 		case "Host":
 			r.Host = h.Value
@@ -65,4 +66,4 @@ func (c *Client) Fetch(ctx context.Context, method, path string, body []byte) (s
 }
 
 // Clean blots the client's secrets out of a text and makes it fit for a terminal.
-func (c *Client) Clean(text string) string { return api.Clean(text, c.secrets) }
+func (c *Client) Clean(text string) string { return api.Clean(text, c.common.Load().secrets) }

@@ -37,6 +37,7 @@ const (
 	KindTimeoutTotal    = "timeout_total"
 	KindTimeoutIdle     = "timeout_idle"
 	KindCanceled        = "canceled"
+	KindLeft            = "left"
 	KindHeaderTooLarge  = "header_too_large"
 	KindLineTooLong     = "line_too_long"
 	KindBodyTooLarge    = "body_too_large"
@@ -67,6 +68,7 @@ var advice = map[string]string{
 	KindTimeoutTotal:    "the turn took longer than --timeout: raise it, or lower the load",
 	KindTimeoutIdle:     "nothing came for longer than --idle-timeout: the server is stuck or queues for longer; raise it, or lower the load",
 	KindCanceled:        "the run stopped while the request was under way",
+	KindLeft:            "the turn was given up as --cancel asked",
 	KindHeaderTooLarge:  "the response's header is larger than the limit: this is hardly the server that you mean",
 	KindLineTooLong:     "a line of the response's framing is longer than the limit: this is hardly an HTTP server",
 	KindBodyTooLarge:    "the response is larger than the limit: ask for fewer output tokens, or look at what the server sends",
@@ -180,6 +182,8 @@ func fail(kind, message string) *api.Failure {
 		status = schemas.StatusTimeout
 	case KindCanceled:
 		status = schemas.StatusCanceled
+	case KindLeft:
+		status = schemas.StatusAbandoned
 	case KindCutBody:
 		status = schemas.StatusIncomplete
 	}

@@ -45,6 +45,9 @@ type Options struct {
 
 	// APIKey is sent in the API's own way with each request. It is shown nowhere.
 	APIKey string
+	// APIKeyFile is a file that holds the key instead; it is read again when it changes, at the latest a second after.
+	// While it cannot be read the last key stays.
+	APIKeyFile string
 	// Headers are sent with each request; they win over the client's own. Their values may be secrets and
 	// are shown nowhere.
 	Headers []api.Header
@@ -58,14 +61,16 @@ type Options struct {
 	Timeout        time.Duration // one turn in all; 0 is DefaultTimeout, None no limit
 	IdleTimeout    time.Duration // the longest silence; 0 is DefaultIdleTimeout, None no limit
 	ConnectTimeout time.Duration // name look-up, connect and TLS handshake; 0 is DefaultConnectTimeout
-	KeepIdle       time.Duration // how long an idle connection is used again; 0 is DefaultKeepIdle, None: never
+	KeepIdle       time.Duration // how long an idle connection is used again; 0 is DefaultKeepIdle, None: no connection is used twice
 	Retries        int           // attempts after the first, for overload (429, 503, 529) and for connections that failed
 	MaxRetryWait   time.Duration // the longest Retry-After that is waited for; 0 is a minute
 
 	CAFile   string // certificates (PEM) to trust instead of the system's
 	Insecure bool   // do not verify the server's certificate
-	HTTP2    bool   // HTTP/2, over plain connections too, by net/http's client
-	Proxy    string // http, https or socks5 proxy to go through, or "environment" for HTTP_PROXY and its like
+	// ClientCert and ClientKey are files (PEM) of the certificate that the client shows, and of its key; "" for none.
+	ClientCert, ClientKey string
+	HTTP2                 bool   // HTTP/2, over plain connections too, by net/http's client
+	Proxy                 string // http, https or socks5 proxy to go through, or "environment" for HTTP_PROXY and its like
 
 	// Dial connects in place of package net's dialer, for in-memory connections.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -109,6 +114,14 @@ func (o *Options) Validate() error {
 		if err := checkHeader(h); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if o.APIKeyFile != "" {
+		if _, err := readKey(o.APIKeyFile); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if (o.ClientCert == "") != (o.ClientKey == "") {
+		bad("a client's certificate needs its key, and a key its certificate: give both files")
 	}
 	if !httpguts.ValidHeaderFieldValue(o.APIKey) {
 		bad("the API key holds characters that a header cannot carry (a line end, perhaps, from its file)")
@@ -182,7 +195,27 @@ func (o *Options) tlsConfig(serverName string) (*tls.Config, error) {
 			return nil, fmt.Errorf("%s holds no certificate in PEM form", o.CAFile)
 		}
 	}
+	if o.ClientCert != "" && o.ClientKey != "" {
+		own, err := tls.LoadX509KeyPair(o.ClientCert, o.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("the client's certificate (%s, %s): %w", o.ClientCert, o.ClientKey, err)
+		}
+		c.Certificates = []tls.Certificate{own}
+	}
 	return c, nil
+}
+
+// readKey reads a file that holds an API key.
+func readKey(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading the API key: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" || !httpguts.ValidHeaderFieldValue(key) {
+		return "", fmt.Errorf("%s holds no API key: one line is wanted", file)
+	}
+	return key, nil
 }
 
 // target is a server's address, taken from its URL.

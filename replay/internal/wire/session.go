@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
@@ -111,6 +112,9 @@ type TurnRequest struct {
 	RequestID string       // sent as X-Request-Id; "" sends none
 	Params    *api.Params  // what the request says
 	Headers   []api.Header // headers of this turn; they win over the client's
+	// LeaveAfter is when the turn is given up, after its start, as a user does who has read enough: the row's status
+	// is then abandoned. 0 is never.
+	LeaveAfter time.Duration
 	// DiscardText keeps no text: the answer is empty then.
 	DiscardText bool
 }
@@ -134,7 +138,15 @@ func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) a
 		x.dec = nil
 		c.exchanges.Put(x)
 	}()
+	c.refreshKey()
 	start := c.clk.Now()
+	if t.LeaveAfter > 0 {
+		var leave context.CancelCauseFunc
+		ctx, leave = context.WithCancelCause(ctx)
+		defer leave(nil)
+		timer := time.AfterFunc(t.LeaveAfter, func() { leave(errLeft) })
+		defer timer.Stop()
+	}
 	lim := limits{total: start + int64(c.timeout), idle: int64(c.idle)}
 	var attempts []int64 // when they began
 	stales := int64(0)
@@ -170,6 +182,9 @@ func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) a
 				fresh = true
 				stales++
 			}
+			if context.Cause(ctx) == errLeft && err != nil && failure(err, reading).Kind == KindCanceled {
+				err = fail(KindLeft, fmt.Sprintf("given up %v after its start, as --cancel asked", t.LeaveAfter))
+			}
 			x.finish(err)
 			wait, again := x.again(retry)
 			if !again || c.clk.Now()+int64(wait) >= lim.total || !sleep(ctx, wait) {
@@ -186,6 +201,9 @@ func (s *Session) Do(ctx context.Context, t TurnRequest, row *schemas.Request) a
 	}
 	return x.stream.Answer()
 }
+
+// errLeft is why the context of a turn ends that its user gives up.
+var errLeft = errors.New("given up by its user")
 
 // finish ends the response.
 func (x *exchange) finish(err error) {

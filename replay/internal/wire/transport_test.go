@@ -2,13 +2,18 @@ package wire
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -91,6 +96,74 @@ func TestTLS(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// identity makes a certificate for a client that signs itself, and gives the files of it and of its key.
+func identity(t *testing.T) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key, pool = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), x509.NewCertPool()
+	own, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.AddCert(own)
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key, pool
+}
+
+// A server that wants to know its clients by certificates, over HTTP/1.1 and HTTP/2.
+func TestClientCertificate(t *testing.T) {
+	cert, key, pool := identity(t)
+	ts := quietServer(t, streaming)
+	ts.EnableHTTP2 = true
+	ts.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
+	ts.StartTLS()
+	for _, http2 := range []bool{false, true} {
+		o := options(ts.URL)
+		o.CAFile, o.HTTP2 = certificate(t, ts), http2
+		row, _ := turn(t, newClient(t, o), context.Background(), TurnRequest{})
+		expect(t, row, schemas.StatusTransportError, KindTLS)
+		o.ClientCert, o.ClientKey = cert, key
+		c := newClient(t, o)
+		row, a := turn(t, c, context.Background(), TurnRequest{})
+		expect(t, row, schemas.StatusOK, "")
+		if text(a) != "Hello you" {
+			t.Errorf("answer %q", text(a))
+		}
+		if status, _, _, err := c.Fetch(context.Background(), "GET", "/health", nil); err != nil || status != 200 {
+			t.Errorf("Fetch: %d, %v", status, err)
+		}
+	}
+	o := options(ts.URL)
+	o.ClientCert = cert
+	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "needs its key") {
+		t.Errorf("a certificate without its key: %v", err)
+	}
+	o.ClientKey = cert
+	if _, err := New(o); err == nil || !strings.Contains(err.Error(), cert) {
+		t.Errorf("a key that is none: %v", err)
 	}
 }
 
@@ -197,6 +270,7 @@ func TestHTTP2Limits(t *testing.T) {
 			{func(o *Options) { o.Timeout = 50 * time.Millisecond }, false, schemas.StatusTimeout, KindTimeoutTotal},
 			{func(o *Options) { o.IdleTimeout = 50 * time.Millisecond }, false, schemas.StatusTimeout, KindTimeoutIdle},
 			{func(o *Options) {}, true, schemas.StatusCanceled, KindCanceled},
+			{func(o *Options) {}, false, schemas.StatusAbandoned, KindLeft},
 		} {
 			o := options(ts.URL)
 			o.Insecure, o.HTTP2 = true, true
@@ -205,7 +279,11 @@ func TestHTTP2Limits(t *testing.T) {
 			if test.cancel {
 				time.AfterFunc(50*time.Millisecond, cancel)
 			}
-			row, _ := turn(t, newClient(t, o), ctx, TurnRequest{RequestID: id})
+			tr := TurnRequest{RequestID: id}
+			if test.kind == KindLeft {
+				tr.LeaveAfter = 50 * time.Millisecond
+			}
+			row, _ := turn(t, newClient(t, o), ctx, tr)
 			expect(t, row, test.status, test.kind)
 			cancel()
 		}

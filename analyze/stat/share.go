@@ -1,0 +1,21 @@
+package stat
+
+// EffectiveTrials gives how many independent trials the yes-or-no outcomes of a run count for (values of 1 and
+// 0): fewer than there are where those of one conversation, or of one time, were alike, as those of a server
+// that failed for a while. Where all came out the same there is nothing to see that by, and each counts.
+func EffectiveTrials(in Sample, w Window) float64 {
+	n := float64(len(in.Values))
+	var yes float64
+	for _, v := range in.Values {
+		yes += v
+	}
+	if yes == 0 || yes == n {
+		return n
+	}
+	var s Scratch
+	middle := []float64{0.5}
+	cluster, clusters := s.renumber(in.Cluster)
+	byConversation := countParts(in.Values, cluster, clusters, middle)
+	byTime := countParts(in.Values, s.blocks(in.Moments, w, shortBlocks), shortBlocks, middle)
+	return min(n, byConversation.effective(0, false), byTime.effective(0, false))
+}
