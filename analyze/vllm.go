@@ -206,7 +206,9 @@ func vllmTotals(v *VLLM, res *RunResult) {
 	total("completed", t.Requests)
 	v.set("failed", res.Total.Counts.Failed)
 	total("total_input_tokens", t.PromptTokens)
-	total("total_output_tokens", t.CompletionTokens)
+	if res.Total.Tokens.Completion.Known() { // not only those that were counted by their chunks
+		total("total_output_tokens", t.CompletionTokens)
+	}
 	v.figure("request_throughput", t.Requests)
 	if g := res.Total.Goodput; g != nil {
 		v.figure("request_goodput", g.Requests)

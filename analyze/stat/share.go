@@ -13,9 +13,10 @@ func EffectiveTrials(in Sample, w Window) float64 {
 		return n
 	}
 	var s Scratch
-	middle := []float64{0.5}
 	cluster, clusters := s.renumber(in.Cluster)
-	byConversation := countParts(in.Values, cluster, clusters, middle)
-	byTime := countParts(in.Values, s.blocks(in.Moments, w, shortBlocks), shortBlocks, middle)
-	return min(n, byConversation.effective(0, false), byTime.effective(0, false))
+	byConversation, byBlock := countParts(in.Values, cluster, clusters, s.blocks(in.Moments, w), []float64{0.5})
+	byTime := byBlock.join(shortBlocks)
+	a, _ := byConversation.effective(0)
+	b, _ := byTime.effective(0)
+	return min(n, a, b)
 }
