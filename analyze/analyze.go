@@ -141,6 +141,9 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 	if len(o.Gates) > 0 {
 		res.trials = a.trials(inWindow)
 	}
+	if err := a.addJobs(ctx, res); err != nil {
+		return nil, err
+	}
 	res.Verdict = judgeRun(a, res)
 	return res, ctx.Err()
 }

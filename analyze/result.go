@@ -79,6 +79,7 @@ type RunResult struct {
 	Phases     []Group              `json:"phases,omitempty"`        // each phase over the whole run, if there are several
 	Groups     []Group              `json:"groups,omitempty"`        // by the columns asked for, within the window
 	CacheTurns []CacheTurn          `json:"cache_by_turn,omitempty"` // prefix cache reuse at each turn index, in the window
+	Jobs       *Jobs                `json:"jobs,omitempty"`          // trees of agents, in the window
 	Warnings   []Warning            `json:"warnings,omitempty"`
 
 	offered     *float64

@@ -51,6 +51,9 @@ func runSections(res *analyze.Result, r *analyze.RunResult) []section {
 		out = append(out, s)
 	}
 	out = append(out, rates(r))
+	if r.Jobs != nil {
+		out = append(out, jobs(res, r))
+	}
 	if len(r.Phases) > 0 {
 		s := groups(r, r.Phases, "Phases, over the whole run")
 		out = append(out, s)
@@ -318,6 +321,39 @@ func rates(r *analyze.RunResult) section {
 		add("Fluidity (tokens in time, slack kept)", percent(f.Share))
 		add("Turns with 90 % of tokens in time", percent(f.Good))
 	}
+	return s
+}
+
+// jobs shows what a run of agents got done.
+func jobs(res *analyze.Result, r *analyze.RunResult) section {
+	j := r.Jobs
+	s := section{title: fmt.Sprintf("Jobs: trees of conversations that ended in the window (%s of %s; %s more ended without some of their turns)",
+		count(j.Ended), count(j.Planned), count(j.Broken)), left: 1, header: []string{"", "value"}}
+	add := func(name, value string) {
+		if value != none {
+			s.rows = append(s.rows, []string{name, value})
+		}
+	}
+	add("Jobs per hour", number(j.PerHour))
+	add("  per GPU", number(j.PerGPUHour))
+	add("  per job under way", number(j.PerUser))
+	add("Jobs under way, mean", number(j.UnderWay))
+	add("Job time, mean (s)", number(j.Time.Mean/1000))
+	for _, p := range j.Time.Percentiles {
+		p.Value, p.Low, p.High = p.Value/1000, p.Low/1000, p.High/1000
+		add("  "+percentName(p.P), percentile(&p))
+	}
+	add("  critical path: server (s)", number(j.Server))
+	add("  critical path: tools (s)", number(j.Tool))
+	add("  critical path: persons (s)", number(j.Person))
+	add("  critical path: client (s)", number(j.Client))
+	add("Turns of a job, mean", number(j.Turns))
+	add("  on its critical path", number(j.Steps))
+	add("  per minute of the job", number(j.Pace))
+	add("Conversations of a job, mean", number(j.Members))
+	add("Uncached prompt tokens per second", number(j.Uncached))
+	add("Cached prompt tokens per second", number(j.Cached))
+	add("Output tokens per second", number(j.Output))
 	return s
 }
 
