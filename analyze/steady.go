@@ -20,17 +20,11 @@ import (
 // nine tenths of the usual number of conversations are active. A conversation that thinks when the run
 // stops holds its place until then.
 //
-// What is left must be level: neither a trend (Mann and Kendall's test, corrected for autocorrelation by
-// Hamed and Rao) nor a shift (Pettitt's, on means of blocks) of at least 5 % in any of the three. A stage
-// of the load is a run of its own.
+// What is left must be level ([stat.Level]) in all three. A stage of the load is a run of its own.
 const (
-	steadyLevel = 0.9  // of the usual number of conversations: at and above it, the load stands
-	steadyShare = 0.3  // a steady stretch shorter than this share of the run is none
-	steadyFloor = 0.05 // what differs by less is level
-	steadyAlpha = 0.003
+	steadyLevel = 0.9 // of the usual number of conversations: at and above it, the load stands
+	steadyShare = 0.3 // a steady stretch shorter than this share of the run is none
 	steadySteps = 400 // of a series, at most
-	trendBlocks = 40
-	shiftBlocks = 16
 )
 
 // drift is a trend or a shift in what should be level.
@@ -351,31 +345,24 @@ func (l *demand) settled(from, to int64) (at int64, what string) {
 func unlike(a, b []float64) bool {
 	x, _ := stat.MeanStd(a)
 	y, _ := stat.MeanStd(b)
-	return math.Abs(x-y) > steadyFloor*math.Abs(y)
+	return math.Abs(x-y) > stat.LevelFloor*math.Abs(y)
 }
 
-// level tests a stretch for a trend and a shift.
+// level tests a stretch for what changes its level ([stat.Level]).
 func (l *demand) level(from, to int64) drift {
 	var worst drift
-	a, b, c := l.series(from, to, l.steps(from, to))
+	a, b, c := l.series(from, to, steadySteps)
 	for i, s := range [...][]float64{a, b, c} {
-		mean, _ := stat.MeanStd(s)
-		if !(mean > 0) {
-			continue
-		}
-		trend, shift := stat.MannKendall(blocks(s, trendBlocks)), stat.Pettitt(blocks(s, shiftBlocks))
-		for _, t := range []struct {
-			stat.Trend
-			how string
-		}{{trend, "a trend over the window"}, {shift, "a shift within it"}} {
-			change := math.Abs(t.Size) / mean
-			if t.P < steadyAlpha && change >= steadyFloor && change > worst.change {
-				way := "rises"
-				if t.Size < 0 {
-					way = "falls"
-				}
-				worst = drift{seriesNames[i], change, fmt.Sprintf("%s %s by %.0f %% of its mean, %s (p = %.1g)", seriesNames[i], way, 100*change, t.how, t.P)}
+		change, level := stat.Level(s)
+		if size := math.Abs(change.Relative); !level && size > worst.change {
+			way, how := "rises", "a trend over the window"
+			if change.Relative < 0 {
+				way = "falls"
 			}
+			if change.Shift {
+				how = "a shift within it"
+			}
+			worst = drift{seriesNames[i], size, fmt.Sprintf("%s %s by %.0f %% of its mean, %s (p = %.1g)", seriesNames[i], way, 100*size, how, change.P)}
 		}
 	}
 	return worst
