@@ -1,9 +1,6 @@
 package simserver
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // answer is one response under way, as the encoders see it.
 type answer struct {
@@ -113,8 +110,6 @@ const lateMessage = "The simulated server was asked to fail here."
 
 func newEncoder(x api, a *answer) encoder {
 	switch x {
-	case completions:
-		return &completionsEncoder{pre: header(a, "text_completion")}
 	case responses:
 		return &responsesEncoder{}
 	case messages:
@@ -122,35 +117,17 @@ func newEncoder(x api, a *answer) encoder {
 	case ollamaChat:
 		return &ollamaEncoder{}
 	}
-	return &chatEncoder{pre: header(a, "chat.completion.chunk")}
+	return newOpenAIEncoder(a, x == completions)
 }
 
-// header is the start of each chunk of the OpenAI form, up to its choices.
-func header(a *answer, object string) []byte {
-	b := append([]byte(nil), `{"id":"`+a.id+`","object":"`+object+`","created":`...)
-	b = strconv.AppendInt(b, a.created.Unix(), 10)
-	b = append(b, `,"model":`...)
-	b = appendJSONString(b, a.model)
-	return append(b, ',')
-}
-
-// appendUsage appends usage in the OpenAI form.
+// appendUsage appends usage in the OpenAI form, as a further member.
 func appendUsage(b []byte, a *answer) []byte {
-	b = append(b, `"usage":{"prompt_tokens":`...)
-	b = strconv.AppendInt(b, int64(a.prompt), 10)
-	b = append(b, `,"completion_tokens":`...)
-	b = strconv.AppendInt(b, int64(a.done), 10)
-	b = append(b, `,"total_tokens":`...)
-	b = strconv.AppendInt(b, int64(a.prompt+a.done), 10)
+	b = members(append(b, `,"usage":{`...), "prompt_tokens", a.prompt, "completion_tokens", a.done, "total_tokens", a.prompt+a.done)
 	if reportsCached(a) {
-		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
-		b = strconv.AppendInt(b, int64(a.cached), 10)
-		b = append(b, '}')
+		b = append(members(append(b, `,"prompt_tokens_details":{`...), "cached_tokens", a.cached), '}')
 	}
 	if a.reasoning > 0 && !a.d.timings && a.d.cached != cachedNever {
-		b = append(b, `,"completion_tokens_details":{"reasoning_tokens":`...)
-		b = strconv.AppendInt(b, int64(a.doneReasoning()), 10)
-		b = append(b, '}')
+		b = append(members(append(b, `,"completion_tokens_details":{`...), "reasoning_tokens", a.doneReasoning()), '}')
 	}
 	return append(b, '}')
 }
@@ -162,21 +139,14 @@ func reportsCached(a *answer) bool {
 	return a.d.cached == cachedAlways || a.d.cached == cachedNonZero && a.cached > 0
 }
 
-// appendTimings appends llama.cpp's timings: prompt_n leaves cached tokens out.
+// appendTimings appends llama.cpp's timings, as a further member: prompt_n leaves cached tokens out.
 func appendTimings(b []byte, a *answer) []byte {
-	prompt := a.first.Sub(a.admitted).Seconds() * 1e3
-	gen := time.Since(a.first).Seconds() * 1e3
-	b = append(b, `"timings":{"cache_n":`...)
-	b = strconv.AppendInt(b, int64(a.cached), 10)
-	b = append(b, `,"prompt_n":`...)
-	b = strconv.AppendInt(b, int64(a.prompt-a.cached), 10)
-	b = append(b, `,"prompt_ms":`...)
-	b = strconv.AppendFloat(b, prompt, 'f', 3, 64)
-	b = append(b, `,"predicted_n":`...)
-	b = strconv.AppendInt(b, int64(a.done), 10)
-	b = append(b, `,"predicted_ms":`...)
-	b = strconv.AppendFloat(b, gen, 'f', 3, 64)
-	return append(b, '}')
+	if !a.d.timings {
+		return b
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+	return members(b, "timings", inner("cache_n", a.cached, "prompt_n", a.prompt-a.cached, "prompt_ms", ms(a.first.Sub(a.admitted)),
+		"predicted_n", a.done, "predicted_ms", ms(time.Since(a.first))))
 }
 
 const (

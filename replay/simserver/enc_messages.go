@@ -1,7 +1,5 @@
 package simserver
 
-import "strconv"
-
 // messagesEncoder writes Anthropic Messages
 // (https://docs.anthropic.com/en/docs/build-with-claude/streaming).
 type messagesEncoder struct {
@@ -10,22 +8,20 @@ type messagesEncoder struct {
 
 func (e *messagesEncoder) contentType() string { return streamType }
 
-// appendClaudeUsage appends the input's counts: input_tokens is without what came from the cache or goes
-// into it, which is all whole blocks.
-func appendClaudeUsage(b []byte, a *answer, output int) []byte {
+// event writes one event.
+func (e *messagesEncoder) event(b []byte, kind string, pairs ...any) []byte {
+	b = append(append(append(b, "event: "...), kind...), "\ndata: "...)
+	return append(append(members(members(append(b, '{'), "type", kind), pairs...), '}'), "\n\n"...)
+}
+
+// claudeUsage gives the counts: input_tokens is without what came from the cache or goes into it, which is all whole
+// blocks.
+func claudeUsage(a *answer, output int) raw {
 	created := 0
 	if a.cfg.CacheBlocks > 0 && a.cfg.BlockSize > 0 {
 		created = a.prompt/a.cfg.BlockSize*a.cfg.BlockSize - a.cached
 	}
-	b = append(b, `"usage":{"input_tokens":`...)
-	b = strconv.AppendInt(b, int64(a.prompt-a.cached-created), 10)
-	b = append(b, `,"cache_creation_input_tokens":`...)
-	b = strconv.AppendInt(b, int64(created), 10)
-	b = append(b, `,"cache_read_input_tokens":`...)
-	b = strconv.AppendInt(b, int64(a.cached), 10)
-	b = append(b, `,"output_tokens":`...)
-	b = strconv.AppendInt(b, int64(output), 10)
-	return append(b, '}')
+	return inner("input_tokens", a.prompt-a.cached-created, "cache_creation_input_tokens", created, "cache_read_input_tokens", a.cached, "output_tokens", output)
 }
 
 func (a *answer) stopReason() string {
@@ -39,63 +35,42 @@ func (a *answer) stopReason() string {
 }
 
 func (e *messagesEncoder) opening(b []byte, a *answer) []byte {
-	b = append(b, "event: message_start\n"+`data: {"type":"message_start","message":{"id":"`+a.id+`","type":"message","role":"assistant","model":`...)
-	b = appendJSONString(b, a.model)
-	b = append(b, `,"content":[],"stop_reason":null,"stop_sequence":null,`...)
-	b = appendClaudeUsage(b, a, 1)
-	b = append(b, "}}\n\n"...)
-	return append(b, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
-}
-
-func (e *messagesEncoder) index(b []byte, a *answer) []byte {
-	return strconv.AppendInt(append(b, `"index":`...), int64(a.blocks-1), 10)
+	b = e.event(b, "message_start", "message", inner("id", a.id, "type", "message", "role", "assistant", "model", a.model,
+		"content", list(), "stop_reason", nil, "stop_sequence", nil, "usage", claudeUsage(a, 1)))
+	return e.event(b, "ping")
 }
 
 func (e *messagesEncoder) closeBlock(b []byte, a *answer) []byte {
 	if a.blocks == 0 {
 		return b
 	}
-	b = e.index(append(b, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\","...), a)
-	return append(b, "}\n\n"...)
+	return e.event(b, "content_block_stop", "index", a.blocks-1)
 }
 
 func (e *messagesEncoder) delta(b []byte, a *answer, p part, text string, _ bool) []byte {
+	kind, member, block := "text_delta", "text", inner("type", "text", "text", "")
+	switch p {
+	case partReasoning:
+		kind, member, block = "thinking_delta", "thinking", inner("type", "thinking", "thinking", "", "signature", "")
+	case partTool:
+		kind, member, block = "input_json_delta", "partial_json", inner("type", "tool_use", "id", "toolu_"+a.tag, "name", a.toolName, "input", inner())
+	}
 	if a.blocks == 0 || e.kind != p {
 		b = e.closeBlock(b, a)
 		a.blocks++
 		e.kind = p
-		b = e.index(append(b, "event: content_block_start\ndata: {\"type\":\"content_block_start\","...), a)
-		switch p {
-		case partReasoning:
-			b = append(b, `,"content_block":{"type":"thinking","thinking":"","signature":""}}`...)
-		case partTool:
-			b = append(b, `,"content_block":{"type":"tool_use","id":"toolu_`+a.tag+`","name":"`+a.toolName+`","input":{}}}`...)
-		default:
-			b = append(b, `,"content_block":{"type":"text","text":""}}`...)
-		}
-		b = append(b, "\n\n"...)
+		b = e.event(b, "content_block_start", "index", a.blocks-1, "content_block", block)
 	}
-	b = e.index(append(b, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\","...), a)
-	switch p {
-	case partReasoning:
-		b = append(b, `,"delta":{"type":"thinking_delta","thinking":`...)
-	case partTool:
-		b = append(b, `,"delta":{"type":"input_json_delta","partial_json":`...)
-	default:
-		b = append(b, `,"delta":{"type":"text_delta","text":`...)
-	}
-	return append(appendJSONString(b, text), "}}\n\n"...)
+	return e.event(b, "content_block_delta", "index", a.blocks-1, "delta", inner("type", kind, member, text))
 }
 
 func (e *messagesEncoder) ending(b []byte, a *answer) []byte {
 	b = e.closeBlock(b, a)
-	b = append(b, "event: message_delta\n"+`data: {"type":"message_delta","delta":{"stop_reason":"`+a.stopReason()+`","stop_sequence":null},"usage":{"output_tokens":`...)
-	b = strconv.AppendInt(b, int64(a.done), 10)
-	b = append(b, "}}\n\n"...)
+	b = e.event(b, "message_delta", "delta", inner("stop_reason", a.stopReason(), "stop_sequence", nil), "usage", inner("output_tokens", a.done))
 	if a.noDone {
 		return b
 	}
-	return append(b, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+	return e.event(b, "message_stop")
 }
 
 func (e *messagesEncoder) failure(b []byte, _ *answer) ([]byte, bool) {
@@ -104,17 +79,15 @@ func (e *messagesEncoder) failure(b []byte, _ *answer) ([]byte, bool) {
 }
 
 func (e *messagesEncoder) body(b []byte, a *answer, reasoning, text string) []byte {
-	b = append(b, `{"id":"`+a.id+`","type":"message","role":"assistant","model":`...)
-	b = append(appendJSONString(b, a.model), `,"content":[`...)
+	var content []raw
 	if reasoning != "" {
-		b = appendJSONString(append(b, `{"type":"thinking","signature":"","thinking":`...), reasoning)
-		b = append(b, `},`...)
+		content = append(content, inner("type", "thinking", "signature", "", "thinking", reasoning))
 	}
 	if a.tool {
-		b = append(b, `{"type":"tool_use","id":"toolu_`+a.tag+`","name":"`+a.toolName+`","input":`+text+`}`...)
+		content = append(content, inner("type", "tool_use", "id", "toolu_"+a.tag, "name", a.toolName, "input", raw(text)))
 	} else {
-		b = append(appendJSONString(append(b, `{"type":"text","text":`...), text), '}')
+		content = append(content, inner("type", "text", "text", text))
 	}
-	b = append(b, `],"stop_reason":"`+a.stopReason()+`","stop_sequence":null,`...)
-	return append(appendClaudeUsage(b, a, a.done), '}')
+	return object(b, "id", a.id, "type", "message", "role", "assistant", "model", a.model, "content", list(content...),
+		"stop_reason", a.stopReason(), "stop_sequence", nil, "usage", claudeUsage(a, a.done))
 }

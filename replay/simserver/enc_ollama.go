@@ -1,9 +1,6 @@
 package simserver
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // ollamaEncoder writes Ollama's own chat API: one JSON object per line
 // (https://github.com/ollama/ollama/blob/main/docs/api.md).
@@ -11,27 +8,29 @@ type ollamaEncoder struct{}
 
 func (e *ollamaEncoder) contentType() string { return "application/x-ndjson" }
 
-func (e *ollamaEncoder) start(b []byte, a *answer) []byte {
-	b = appendJSONString(append(b, `{"model":`...), a.model)
-	b = append(b, `,"created_at":"`...)
-	b = time.Now().UTC().AppendFormat(b, time.RFC3339Nano)
-	return append(b, `","message":{"role":"assistant","content":`...)
+// line starts a line with a message; pairs are the message's further members.
+func (e *ollamaEncoder) line(b []byte, a *answer, content string, pairs ...any) []byte {
+	m := members(members([]byte(`{"role":"assistant"`), "content", content), pairs...)
+	return members(append(b, '{'), "model", a.model, "created_at", time.Now().UTC().Format(time.RFC3339Nano), "message", raw(append(m, '}')))
+}
+
+// call gives a tool call: Ollama sends it whole, with its arguments as an object. stream puts its tokens into one chunk.
+func (e *ollamaEncoder) call(a *answer, text string) raw {
+	return list(inner("function", inner("name", a.toolName, "arguments", raw(text))))
 }
 
 func (e *ollamaEncoder) opening(b []byte, _ *answer) []byte { return b }
 
 func (e *ollamaEncoder) delta(b []byte, a *answer, p part, text string, _ bool) []byte {
-	b = e.start(b, a)
 	switch p {
 	case partReasoning:
-		b = appendJSONString(append(b, `"","thinking":`...), text)
+		b = e.line(b, a, "", "thinking", text)
 	case partTool:
-		// Ollama sends a call whole; its arguments are an object. stream puts its tokens into one chunk.
-		b = append(b, `"","tool_calls":[{"function":{"name":"`+a.toolName+`","arguments":`+text+`}}]`...)
+		b = e.line(b, a, "", "tool_calls", e.call(a, text))
 	default:
-		b = appendJSONString(b, text)
+		b = e.line(b, a, text)
 	}
-	return append(b, `},"done":false}`+"\n"...)
+	return append(members(b, "done", false), "}\n"...)
 }
 
 // end appends the members that close an answer; those that are zero are left out.
@@ -40,19 +39,20 @@ func (e *ollamaEncoder) end(b []byte, a *answer) []byte {
 	if reason == "tool_calls" {
 		reason = "stop"
 	}
-	b = append(b, `,"done":true,"done_reason":"`+reason+`"`...)
-	num := func(name string, n int64) {
-		if n != 0 {
-			b = strconv.AppendInt(append(b, `,"`+name+`":`...), n, 10)
-		}
-	}
+	b = members(b, "done", true, "done_reason", reason)
 	prompt := a.first.Sub(a.admitted)
 	gen := max(time.Since(a.first), 0)
-	num("total_duration", int64(prompt+gen))
-	num("prompt_eval_count", int64(a.prompt))
-	num("prompt_eval_duration", int64(prompt))
-	num("eval_count", int64(a.done))
-	num("eval_duration", int64(gen))
+	for _, m := range []struct {
+		name string
+		n    int64
+	}{
+		{"total_duration", int64(prompt + gen)}, {"prompt_eval_count", int64(a.prompt)}, {"prompt_eval_duration", int64(prompt)},
+		{"eval_count", int64(a.done)}, {"eval_duration", int64(gen)},
+	} {
+		if m.n != 0 {
+			b = members(b, m.name, m.n)
+		}
+	}
 	return append(b, "}\n"...)
 }
 
@@ -60,7 +60,7 @@ func (e *ollamaEncoder) ending(b []byte, a *answer) []byte {
 	if a.noDone {
 		return b
 	}
-	return e.end(append(e.start(b, a), `""}`...), a)
+	return e.end(e.line(b, a, ""), a)
 }
 
 func (e *ollamaEncoder) failure(b []byte, _ *answer) ([]byte, bool) {
@@ -68,14 +68,12 @@ func (e *ollamaEncoder) failure(b []byte, _ *answer) ([]byte, bool) {
 }
 
 func (e *ollamaEncoder) body(b []byte, a *answer, reasoning, text string) []byte {
-	b = e.start(b, a)
+	var more []any
 	if a.tool {
-		b = append(b, `"","tool_calls":[{"function":{"name":"`+a.toolName+`","arguments":`+text+`}}]`...)
-	} else {
-		b = appendJSONString(b, text)
+		more, text = []any{"tool_calls", e.call(a, text)}, ""
 	}
 	if reasoning != "" {
-		b = appendJSONString(append(b, `,"thinking":`...), reasoning)
+		more = append(more, "thinking", reasoning)
 	}
-	return e.end(append(b, '}'), a)
+	return e.end(e.line(b, a, text, more...), a)
 }

@@ -38,61 +38,37 @@ func errorKind(status int, claude bool) string {
 // appendError appends an error in the given style; member is the request's part that it is about.
 func appendError(b []byte, style errorStyle, status int, message, member string) []byte {
 	kind := errorKind(status, style == errClaude)
-	msg := func(b []byte) []byte { return appendJSONString(append(b, `"message":`...), message) }
-	param := func(b []byte) []byte {
-		b = append(b, `,"param":`...)
-		if member == "" {
-			return append(b, "null"...)
-		}
-		return appendJSONString(b, member)
+	var param any
+	if member != "" {
+		param = member
 	}
 	switch style {
 	case errNumber:
-		b = msg(append(b, `{"error":{`...))
-		b = append(b, `,"type":"`+kind+`"`...)
-		b = append(param(b), `,"code":`...)
-		b = strconv.AppendInt(b, int64(status), 10)
-		return append(b, `}}`...)
+		return object(b, "error", inner("message", message, "type", kind, "param", param, "code", status))
 	case errMistral:
 		if status == http.StatusUnprocessableEntity {
-			b = append(b, `{"detail":[{"type":"extra_forbidden","loc":["body",`...)
-			b = appendJSONString(b, member)
-			b = append(b, `],"msg":`...)
-			return append(appendJSONString(b, message), `,"input":true}]}`...)
+			where := append(appendJSONString([]byte(`["body",`), member), ']')
+			return object(b, "detail", list(inner("type", "extra_forbidden", "loc", raw(where), "msg", message, "input", true)))
 		}
 		fallthrough
 	case errObject:
-		b = msg(append(b, `{"object":"error",`...))
-		b = append(b, `,"type":"`+kind+`"`...)
-		b = append(param(b), `,"code":`...)
-		b = strconv.AppendInt(b, int64(status), 10)
-		return append(b, '}')
+		return object(b, "object", "error", "message", message, "type", kind, "param", param, "code", status)
 	case errText:
-		return append(appendJSONString(append(b, `{"error":`...), message), '}')
+		return object(b, "error", message)
 	case errTextType:
-		if status < 500 && status != http.StatusTooManyRequests {
-			kind = "validation"
-		} else if status == http.StatusTooManyRequests {
+		kind = "generation"
+		if status == http.StatusTooManyRequests {
 			kind = "overloaded"
-		} else {
-			kind = "generation"
+		} else if status < 500 {
+			kind = "validation"
 		}
-		return append(appendJSONString(append(b, `{"error":`...), message), `,"error_type":"`+kind+`"}`...)
+		return object(b, "error", message, "error_type", kind)
 	case errAzure:
-		b = append(b, `{"error":{"code":"`...)
-		b = strconv.AppendInt(b, int64(status), 10)
-		b = msg(append(b, `",`...))
-		return append(b, `}}`...)
+		return object(b, "error", inner("code", strconv.Itoa(status), "message", message))
 	case errFlat:
-		b = msg(append(b, '{'))
-		b = append(b, `,"type":"`+kind+`","code":`...)
-		b = strconv.AppendInt(b, int64(status), 10)
-		return append(b, '}')
+		return object(b, "message", message, "type", kind, "code", status)
 	case errClaude:
-		b = append(b, `{"type":"error","error":{"type":"`+kind+`",`...)
-		return append(msg(b), `}}`...)
+		return object(b, "type", "error", "error", inner("type", kind, "message", message))
 	}
-	b = msg(append(b, `{"error":{`...))
-	b = append(b, `,"type":"`+kind+`"`...)
-	return append(param(b), `,"code":"`+kind+`"}}`...)
+	return object(b, "error", inner("message", message, "type", kind, "param", param, "code", kind))
 }

@@ -2,7 +2,6 @@ package simserver
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 )
 
@@ -43,17 +42,17 @@ func (s *Server) identify(k sink, method, path string, query string) bool {
 	case id.path != "" && path == id.path:
 		s.reply(k, http.StatusOK, append(buffer(), id.answer...))
 	case (path == "/reset_prefix_cache" || path == "/flush_cache") && path != id.flush:
-		s.reply(k, http.StatusNotFound, appendError(buffer(), s.d.errors, http.StatusNotFound, "Not Found", ""))
+		s.deny(k, http.StatusNotFound, "Not Found")
 	case s.cfg.Dialect == "llamacpp" && path == "/slots":
-		s.reply(k, http.StatusOK, append(buffer(), `[{"id":0,"is_processing":`+strconv.FormatBool(s.model.load().running > 0)+`}]`...))
+		s.reply(k, http.StatusOK, append(buffer(), list(inner("id", 0, "is_processing", s.model.load().running > 0))...))
 	case s.cfg.Dialect == "llamacpp" && isSlot && method == http.MethodPost && query == "action=erase":
 		if slot != "0" {
-			s.reply(k, http.StatusBadRequest, appendError(buffer(), s.d.errors, http.StatusBadRequest, "Invalid slot ID", ""))
+			s.deny(k, http.StatusBadRequest, "Invalid slot ID")
 			return true
 		}
 		erased := s.model.load().cached * s.cfg.BlockSize
 		s.model.resetCache()
-		s.reply(k, http.StatusOK, append(buffer(), `{"id_slot":0,"n_erased":`+strconv.Itoa(erased)+`}`...))
+		s.reply(k, http.StatusOK, object(buffer(), "id_slot", 0, "n_erased", erased))
 	default:
 		return false
 	}

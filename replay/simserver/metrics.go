@@ -15,20 +15,11 @@ func (s *Server) metrics(k sink) {
 	}
 	switch s.cfg.Dialect {
 	case "trtllm":
-		b := append(buffer(), `[{"numActiveRequests":`...)
-		b = strconv.AppendInt(b, int64(l.running+l.waiting), 10)
-		b = append(b, `,"numQueuedRequests":`...)
-		b = strconv.AppendInt(b, int64(l.waiting), 10)
-		b = append(b, `,"kvCacheStats":{"cacheHitRate":`...)
-		b = strconv.AppendFloat(b, rate, 'g', -1, 64)
-		b = append(b, `,"maxNumBlocks":`...)
-		b = strconv.AppendInt(b, int64(s.cfg.CacheBlocks), 10)
-		b = append(b, `,"usedNumBlocks":`...)
-		b = strconv.AppendInt(b, int64(l.usage*float64(s.cfg.CacheBlocks)), 10)
-		s.reply(k, http.StatusOK, append(b, `}}]`...))
+		s.reply(k, http.StatusOK, append(buffer(), list(inner("numActiveRequests", l.running+l.waiting, "numQueuedRequests", l.waiting,
+			"kvCacheStats", inner("cacheHitRate", rate, "maxNumBlocks", s.cfg.CacheBlocks, "usedNumBlocks", int(l.usage*float64(s.cfg.CacheBlocks)))))...))
 		return
 	case "anthropic", "openai", "azure", "mistral", "responses", "ollama", "lmstudio":
-		s.reply(k, http.StatusNotFound, appendError(buffer(), s.d.errors, http.StatusNotFound, "Not Found", ""))
+		s.deny(k, http.StatusNotFound, "Not Found")
 		return
 	}
 	b := buffer()

@@ -33,7 +33,7 @@ func (s *Server) route(k sink, q *request) {
 	path := strings.TrimSuffix(q.r.URL.Path, "/")
 	post := q.r.Method == http.MethodPost
 	if q.status != 0 {
-		s.reply(k, q.status, appendError(buffer(), s.d.errors, q.status, http.StatusText(q.status)+": request body", ""))
+		s.deny(k, q.status, http.StatusText(q.status)+": request body")
 		return
 	}
 	for _, x := range s.d.paths {
@@ -41,7 +41,7 @@ func (s *Server) route(k sink, q *request) {
 			continue
 		}
 		if !post {
-			s.reply(k, http.StatusMethodNotAllowed, appendError(buffer(), s.d.errors, http.StatusMethodNotAllowed, "Method Not Allowed", ""))
+			s.deny(k, http.StatusMethodNotAllowed, "Method Not Allowed")
 			return
 		}
 		s.serveAPI(k, q, x)
@@ -56,18 +56,12 @@ func (s *Server) route(k sink, q *request) {
 	}
 	switch path {
 	case "/v1/models", "/models":
-		b := appendJSONString(append(buffer(), `{"object":"list","data":[{"id":`...), s.cfg.Model)
-		b = append(b, `,"object":"model","created":`...)
-		b = strconv.AppendInt(b, s.start.Unix(), 10)
-		b = append(b, `,"owned_by":"`+s.owner()+`","max_model_len":`...)
-		b = strconv.AppendInt(b, int64(s.cfg.MaxModelLen), 10)
-		s.reply(k, http.StatusOK, append(b, `}]}`...))
+		s.reply(k, http.StatusOK, object(buffer(), "object", "list", "data", list(inner("id", s.cfg.Model, "object", "model",
+			"created", s.start.Unix(), "owned_by", s.owner(), "max_model_len", s.cfg.MaxModelLen))))
 	case "/api/tags":
-		b := appendJSONString(append(buffer(), `{"models":[{"name":`...), s.cfg.Model)
-		b = appendJSONString(append(b, `,"model":`...), s.cfg.Model)
-		s.reply(k, http.StatusOK, append(b, `}]}`...))
+		s.reply(k, http.StatusOK, object(buffer(), "models", list(inner("name", s.cfg.Model, "model", s.cfg.Model))))
 	case "/health", "/health_generate", "/v1/health/ready":
-		s.reply(k, http.StatusOK, append(buffer(), `{"status":"ok"}`...))
+		s.reply(k, http.StatusOK, object(buffer(), "status", "ok"))
 	case "/metrics", "/prometheus/metrics":
 		s.metrics(k)
 	case "/sim/stats":
@@ -75,14 +69,14 @@ func (s *Server) route(k sink, q *request) {
 	case "/reset_prefix_cache", "/flush_cache":
 		if post {
 			s.model.resetCache()
-			s.reply(k, http.StatusOK, append(buffer(), `{"success":true}`...))
+			s.reply(k, http.StatusOK, object(buffer(), "success", true))
 			return
 		}
-		s.reply(k, http.StatusMethodNotAllowed, appendError(buffer(), s.d.errors, http.StatusMethodNotAllowed, "Method Not Allowed: use POST", ""))
+		s.deny(k, http.StatusMethodNotAllowed, "Method Not Allowed: use POST")
 	case "/tokenize":
 		s.tokenize(k, q)
 	default:
-		s.reply(k, http.StatusNotFound, appendError(buffer(), s.d.errors, http.StatusNotFound, fmt.Sprintf("Not Found: %s %s", q.r.Method, path), ""))
+		s.deny(k, http.StatusNotFound, fmt.Sprintf("Not Found: %s %s", q.r.Method, path))
 	}
 }
 
@@ -90,6 +84,11 @@ func (s *Server) route(k sink, q *request) {
 func buffer() []byte { return make([]byte, room, 512) }
 
 func (s *Server) reply(k sink, status int, b []byte) { s.replyHeader(k, status, nil, b) }
+
+// deny answers with an error in the dialect's form.
+func (s *Server) deny(k sink, status int, message string) {
+	s.reply(k, status, appendError(buffer(), s.d.errors, status, message, ""))
+}
 
 // replyHeader sends a whole body; errors of the connection are its end and nobody's business.
 func (s *Server) replyHeader(k sink, status int, header http.Header, b []byte) {
@@ -138,20 +137,18 @@ func (s *Server) tokenize(k sink, q *request) {
 		err = errors.New("prompt: Field required")
 	}
 	if err != nil {
-		s.reply(k, http.StatusBadRequest, appendError(buffer(), s.d.errors, http.StatusBadRequest, err.Error(), ""))
+		s.deny(k, http.StatusBadRequest, err.Error())
 		return
 	}
 	n = max(n, len(tokens))
-	b := strconv.AppendInt(append(buffer(), `{"count":`...), int64(n), 10)
-	b = strconv.AppendInt(append(b, `,"max_model_len":`...), int64(s.cfg.MaxModelLen), 10)
-	b = append(b, `,"tokens":[`...)
+	numbers := []byte{'['}
 	for i, t := range tokens {
 		if i > 0 {
-			b = append(b, ',')
+			numbers = append(numbers, ',')
 		}
-		b = strconv.AppendUint(b, t&(1<<31-1), 10)
+		numbers = strconv.AppendUint(numbers, t&(1<<31-1), 10)
 	}
-	s.reply(k, http.StatusOK, append(b, `]}`...))
+	s.reply(k, http.StatusOK, object(buffer(), "count", n, "max_model_len", s.cfg.MaxModelLen, "tokens", raw(append(numbers, ']'))))
 }
 
 // Stats is what /sim/stats answers: the server's own view of the load.

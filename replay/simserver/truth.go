@@ -2,10 +2,10 @@ package simserver
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -48,7 +48,6 @@ type truthLog struct {
 	w    *bufio.Writer
 	file *os.File
 	err  error
-	buf  []byte
 }
 
 func openTruthLog(path string) (*truthLog, error) {
@@ -66,64 +65,14 @@ func openTruthLog(path string) (*truthLog, error) {
 
 func newTruthLog(w io.Writer) *truthLog { return &truthLog{w: bufio.NewWriterSize(w, 64<<10)} }
 
-// write appends a line. The encoding is by hand: encoding/json would cost as much as the request.
+// write appends a line.
 func (l *truthLog) write(t *Truth) {
 	if l.w == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.buf[:0]
-	str := func(name, v string) {
-		b = append(b, `"`+name+`":`...)
-		b = appendJSONString(b, v)
-		b = append(b, ',')
-	}
-	num := func(name string, v int64) {
-		b = append(b, `"`+name+`":`...)
-		b = strconv.AppendInt(b, v, 10)
-		b = append(b, ',')
-	}
-	b = append(b, '{')
-	str("response_id", t.ResponseID)
-	str("request_id", t.RequestID)
-	for name, v := range map[string]string{"session": t.Session, "fault": t.Fault, "finish": t.Finish, "error": t.Error} {
-		if v != "" {
-			str(name, v)
-		}
-	}
-	str("path", t.Path)
-	str("dialect", t.Dialect)
-	num("seq", int64(t.Seq))
-	num("status", int64(t.Status))
-	num("received_ns", t.ReceivedNS)
-	num("admitted_ns", t.AdmittedNS)
-	num("first_write_ns", t.FirstNS)
-	num("first_written_ns", t.FirstDoneNS)
-	num("last_write_ns", t.LastNS)
-	num("end_ns", t.EndNS)
-	num("prompt_tokens", int64(t.Prompt))
-	num("cached_tokens", int64(t.Cached))
-	num("completion_tokens", int64(t.Completion))
-	num("reasoning_tokens", int64(t.Reasoning))
-	num("chunks", int64(t.Chunks))
-	num("in_flight", t.InFlight)
-	num("conn_requests", int64(t.ConnAge))
-	if len(t.ChunkNS) > 0 {
-		b = append(b, `"chunk_ns":[`...)
-		for i, ns := range t.ChunkNS {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = strconv.AppendInt(b, ns, 10)
-		}
-		b = append(b, "],"...)
-	}
-	b = append(b, `"streaming":`...)
-	b = strconv.AppendBool(b, t.Streaming)
-	b = append(b, "}\n"...)
-	l.buf = b
-	if _, err := l.w.Write(b); err != nil && l.err == nil {
+	if err := json.NewEncoder(l.w).Encode(t); err != nil && l.err == nil {
 		l.err = fmt.Errorf("simserver: truth log: %w", err)
 	}
 }
@@ -166,21 +115,4 @@ func (l *truthLog) close() error {
 		l.file = nil
 	}
 	return err
-}
-
-// appendJSONString appends s as a JSON string, with invalid UTF-8 replaced.
-func appendJSONString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r < 0x20:
-			b = append(b, `\u00`...)
-			b = append(b, "0123456789abcdef"[r>>4], "0123456789abcdef"[r&15])
-		default:
-			b = append(b, string(r)...)
-		}
-	}
-	return append(b, '"')
 }
