@@ -188,12 +188,12 @@ func (d *describer) other(ctx context.Context, path string, o *Options) error {
 	}
 	opts := o.importOptions()
 	opts.Tokenizer = tok
-	im, err := importer.Open(path, opts)
+	im, err := importer.Open([]string{path}, opts)
 	if err != nil {
 		return err
 	}
 	defer im.Close()
-	d.desc.Format, d.desc.Tokenizer, d.desc.Counted = string(im.Format()), tok.Name(), true
+	d.desc.Tokenizer, d.desc.Counted = tok.Name(), true
 	err = ordered(ctx, o.workers(), im.Items(), im.Finish, func(res importer.Result) error {
 		rows, more := im.Commit(res)
 		for i := range rows {
@@ -208,7 +208,7 @@ func (d *describer) other(ctx context.Context, path string, o *Options) error {
 		return err
 	}
 	rep := im.Report()
-	d.desc.Skipped, d.desc.Notes = rep.Skipped, rep.Notes
+	d.desc.Format, d.desc.Skipped, d.desc.Notes = im.Format(), rep.Skipped, rep.Notes
 	return nil
 }
 

@@ -113,7 +113,7 @@ func TestDescribeOtherFiles(t *testing.T) {
 	if err := os.WriteFile(share, []byte(shareGPT(20, 2)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if d := describe(t, share); d.Conversations != 20 || d.Turns != 40 || d.Format != "sharegpt" {
+	if d := describe(t, share); d.Conversations != 20 || d.Turns != 40 || d.Format != "chat" {
 		t.Errorf("%+v", d)
 	}
 	empty := filepath.Join(dir, "empty")

@@ -78,7 +78,7 @@ func TestOutputIsNoInput(t *testing.T) {
 	}
 	s := preset(t, "chat")
 	s.TextFiles = []string{name}
-	for _, o := range []generate.Options{{Spec: s, Output: name, Force: true}, {Import: name, Output: name, Force: true}} {
+	for _, o := range []generate.Options{{Spec: s, Output: name, Force: true}, {Import: []string{name}, Output: name, Force: true}} {
 		if _, err := generate.Run(context.Background(), o, nil); err == nil || !strings.Contains(err.Error(), "choose another name") {
 			t.Errorf("got %v", err)
 		}
@@ -93,7 +93,7 @@ func TestUnknownNames(t *testing.T) {
 	if _, err := generate.Run(context.Background(), generate.Options{Output: out, Spec: preset(t, "chat"), Tokenizer: "nope"}, nil); err == nil || !strings.Contains(err.Error(), "--tokenizer") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := generate.Run(context.Background(), generate.Options{Output: out, Import: "x.json", Format: "xml"}, nil); err == nil || !strings.Contains(err.Error(), "--format") {
+	if _, err := generate.Run(context.Background(), generate.Options{Output: out, Import: []string{"x.json"}, Format: "xml"}, nil); err == nil || !strings.Contains(err.Error(), "--format") {
 		t.Errorf("got %v", err)
 	}
 	nothingLeft(t, out)

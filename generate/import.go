@@ -4,10 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
 	"os"
+	"slices"
+	"strings"
 
 	"parley/generate/importer"
+	"parley/schemas"
 )
 
 // errEnough ends an import that has all the conversations that were asked for.
@@ -24,7 +29,7 @@ func (w *writing) importFile(ctx context.Context) error {
 	o := w.options
 	opts := o.importOptions()
 	opts.Tokenizer = w.tok
-	if o.Import == "-" {
+	if slices.Contains(o.Import, "-") {
 		opts.Stdin = untilDone(ctx, o.Stdin)
 	}
 	im, err := importer.Open(o.Import, opts)
@@ -32,8 +37,8 @@ func (w *writing) importFile(ctx context.Context) error {
 		return err
 	}
 	defer im.Close()
-	w.report.Format, w.meta.Format, w.meta.Source = string(im.Format()), string(im.Format()), o.Import
-	if w.meta.Spec, err = json.Marshal(importSpec{o.Import, string(im.Format()), o.Conversations, o.JitterMS, string(o.Join), o.LinkPrefixes, o.Filter.orNil()}); err != nil {
+	w.meta.Source = strings.Join(o.Import, ", ")
+	if w.meta.Spec, err = json.Marshal(importSpec{o.Import, o.Format, o.Conversations, o.JitterMS, o.Columns, string(o.Join), o.LinkPrefixes, o.BlockSize, o.Filter.orNil()}); err != nil {
 		return err
 	}
 	err = w.file(func() error {
@@ -69,6 +74,7 @@ func (w *writing) importFile(ctx context.Context) error {
 			err = nil
 		}
 		w.importReport(im.Report())
+		w.report.Format, w.meta.Format = im.Format(), im.Format()
 		return err
 	})
 	return err
@@ -76,23 +82,25 @@ func (w *writing) importFile(ctx context.Context) error {
 
 func (o *Options) importOptions() importer.Options {
 	return importer.Options{
-		Format: importer.Format(o.Format), Seed: o.Seed, JitterMS: o.JitterMS, Join: o.Join, LinkPrefixes: o.LinkPrefixes,
+		Format: importer.Format(o.Format), Seed: o.Seed, JitterMS: o.JitterMS, Columns: o.Columns, Join: o.Join, LinkPrefixes: o.LinkPrefixes, BlockSize: o.BlockSize,
 		MinTurns: o.Filter.MinTurns, MaxTurns: o.Filter.MaxTurns, MaxPromptTokens: o.Filter.MaxPromptTokens, Limit: o.Conversations,
 	}
 }
 
 // importSpec is what the metadata tells of an import.
 type importSpec struct {
-	Import        string  `json:"import"`
-	Format        string  `json:"format"`
-	Conversations int     `json:"conversations,omitempty"`
-	JitterMS      float64 `json:"jitter_ms,omitempty"`
-	Join          string  `json:"join,omitempty"`
-	LinkPrefixes  bool    `json:"link_prefixes,omitempty"`
-	Filter        *Filter `json:"filter,omitempty"`
+	Import        []string          `json:"import"`
+	Format        string            `json:"format,omitempty"`
+	Conversations int               `json:"conversations,omitempty"`
+	JitterMS      float64           `json:"jitter_ms,omitempty"`
+	Columns       map[string]string `json:"columns,omitempty"`
+	Join          string            `json:"join,omitempty"`
+	LinkPrefixes  bool              `json:"link_prefixes,omitempty"`
+	BlockSize     int               `json:"block_size,omitempty"`
+	Filter        *Filter           `json:"filter,omitempty"`
 }
 
-func (w *writing) importReport(rep importer.Report) {
+func (w *writing) importReport(rep *importer.Report) {
 	w.report.Read = rep.Read
 	for why, n := range rep.Skipped {
 		w.report.Skipped[why] += n
@@ -119,4 +127,48 @@ func untilDone(ctx context.Context, r io.Reader) io.Reader {
 		in.CloseWithError(err)
 	}()
 	return out
+}
+
+// OpenDataset opens a dataset to be replayed: a file of parley's, or any file of chats that can be imported.
+// Of the latter it reads all once to know what is in it, and the answers have the lengths that the server gives
+// them, as no tokens are counted. A record that cannot be read is an error, since nobody would see a count of
+// those that are left out.
+func OpenDataset(path string) (*schemas.Dataset, error) {
+	if d, err := schemas.OpenDataset(path); err == nil || !errors.Is(err, schemas.ErrForeign) {
+		return d, err
+	}
+	meta := &schemas.DatasetMeta{Source: path}
+	return schemas.NewDataset(path, meta, func(first int64) iter.Seq2[schemas.Conversation, error] {
+		return func(yield func(schemas.Conversation, error) bool) {
+			im, err := importer.Open([]string{path}, importer.Options{})
+			if err != nil {
+				yield(schemas.Conversation{}, err)
+				return
+			}
+			defer im.Close()
+			n := int64(0)
+			for c, err := range im.Conversations() {
+				if bad := im.Bad(); err == nil && bad != nil {
+					err = unreadable(bad)
+				}
+				if n++; n <= first && err == nil {
+					continue
+				}
+				if !yield(c, err) || err != nil {
+					return
+				}
+			}
+			if bad := im.Bad(); bad != nil {
+				yield(schemas.Conversation{}, unreadable(bad))
+				return
+			}
+			if meta.ContentHash == "" {
+				meta.Format, meta.Notes = im.Format(), im.Report().Notes
+			}
+		}
+	})
+}
+
+func unreadable(bad *importer.Problem) error {
+	return fmt.Errorf("%s: 'parley generate --from' imports the file without such records and counts them", bad)
 }

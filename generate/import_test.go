@@ -40,8 +40,8 @@ func TestImport(t *testing.T) {
 	if err := os.WriteFile(name, []byte(shareGPT(300, 3)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rep, whole := run(t, generate.Options{Import: name})
-	if len(whole) != 300 || rep.Format != "sharegpt" || rep.Read != 300 || rep.Turns != 900 {
+	rep, whole := run(t, generate.Options{Import: []string{name}})
+	if len(whole) != 300 || rep.Format != "chat" || rep.Read != 300 || rep.Turns != 900 {
 		t.Fatalf("%d rows, %+v", len(whole), rep)
 	}
 	for i, c := range whole {
@@ -51,13 +51,13 @@ func TestImport(t *testing.T) {
 	}
 	// The same from a pipe, by any number of workers, and in shards.
 	for _, workers := range []int{1, 5} {
-		again, rows := run(t, generate.Options{Import: "-", Stdin: strings.NewReader(shareGPT(300, 3)), Workers: workers})
+		again, rows := run(t, generate.Options{Import: []string{"-"}, Stdin: strings.NewReader(shareGPT(300, 3)), Workers: workers})
 		if again.ContentHash != rep.ContentHash || len(rows) != 300 {
 			t.Errorf("%d workers and a pipe: %d rows of other content", workers, len(rows))
 		}
 	}
 	for i := range 3 {
-		_, rows := run(t, generate.Options{Import: name, Shard: i, Shards: 3})
+		_, rows := run(t, generate.Options{Import: []string{name}, Shard: i, Shards: 3})
 		for k, c := range rows {
 			if schemas.HashConversation(&c) != schemas.HashConversation(&whole[3*k+i]) {
 				t.Fatalf("shard %d, row %d is not that of the whole", i, k)
@@ -67,14 +67,14 @@ func TestImport(t *testing.T) {
 			t.Errorf("shard %d has %d rows", i, len(rows))
 		}
 	}
-	if rep, rows := run(t, generate.Options{Import: name, Conversations: 7}); len(rows) != 7 || rep.Conversations != 7 {
+	if rep, rows := run(t, generate.Options{Import: []string{name}, Conversations: 7}); len(rows) != 7 || rep.Conversations != 7 {
 		t.Errorf("asked for 7 conversations, got %d", len(rows))
 	}
 }
 
 func TestImportThatKeepsNothing(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.parquet")
-	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"), Output: out, Import: "-", Stdin: strings.NewReader(shareGPT(5, 1)), Filter: generate.Filter{MinTurns: 2}}, nil)
+	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"), Output: out, Import: []string{"-"}, Stdin: strings.NewReader(shareGPT(5, 1)), Filter: generate.Filter{MinTurns: 2}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "fewer than 2 turns") {
 		t.Errorf("got %v", err)
 	}
@@ -94,7 +94,7 @@ func TestCanceledImportOfAnIdlePipe(t *testing.T) {
 		cancel()
 	}()
 	out := filepath.Join(t.TempDir(), "out.parquet")
-	_, err := generate.Run(ctx, generate.Options{Loaded: load(t, "o200k_base"), Output: out, Import: "-", Stdin: in}, nil)
+	_, err := generate.Run(ctx, generate.Options{Loaded: load(t, "o200k_base"), Output: out, Import: []string{"-"}, Stdin: in}, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -126,7 +126,7 @@ func TestImportOfRealFiles(t *testing.T) {
 		if strings.Contains(name, "mooncake") || strings.Contains(name, "agent_trace") {
 			continue // tens of millions of tokens; package importer takes parts of them
 		}
-		rep, rows := run(t, generate.Options{Import: name})
+		rep, rows := run(t, generate.Options{Import: []string{name}})
 		if len(rows) == 0 || rep.Read == 0 {
 			t.Errorf("%s: nothing imported: %+v", name, rep)
 		}

@@ -22,14 +22,16 @@ type Options struct {
 	Force  bool   // overwrite it if it is there
 
 	Spec *Spec // what to make; nil for an import
-	// Import is a file to read instead; "-" is Stdin.
-	Import string
+	// Import are files to read instead, or folders of them; "-" is Stdin.
+	Import []string
 	Format string    // of the imported file; "" or "auto": told by its content
 	Stdin  io.Reader // what "-" stands for; nil: the process's own
-	// JitterMS, Join and LinkPrefixes are the importer's; see importer.Options.
+	// These are the importer's; see importer.Options.
 	JitterMS     float64
+	Columns      map[string]string
 	Join         importer.Join
 	LinkPrefixes bool
+	BlockSize    int
 
 	Conversations int                  // how many; 0: as the specification or the source has
 	Seed          uint64               // of everything that is random
@@ -54,9 +56,9 @@ func (o *Options) Validate() error {
 		bad("--output: %w", err)
 	}
 	switch {
-	case o.Spec == nil && o.Import == "":
+	case o.Spec == nil && len(o.Import) == 0:
 		bad("nothing to generate: give --preset, --config, lengths (--turns, --input-tokens, --output-tokens) or --from")
-	case o.Spec != nil && o.Import != "":
+	case o.Spec != nil && len(o.Import) > 0:
 		bad("--from: an import takes no --preset, --config or lengths")
 	case o.Spec != nil:
 		problems = append(problems, o.Spec.Validate())
@@ -68,8 +70,11 @@ func (o *Options) Validate() error {
 		if o.Conversations == 0 && o.Spec.NumConversations == 0 {
 			bad("num_conversations: missing: say how many in the config, or with --conversations")
 		}
-	case o.Import != "-" && sameFile(o.Import, o.Output):
-		bad("--output: %s is the file to import: choose another name", o.Output)
+	}
+	for _, name := range o.Import {
+		if name != "-" && sameFile(name, o.Output) {
+			bad("--output: %s is the file to import: choose another name", o.Output)
+		}
 	}
 	if o.Conversations < 0 || o.Conversations > maxConversations {
 		bad("--conversations: %d must be from 1 to %d", o.Conversations, maxConversations)
@@ -80,9 +85,13 @@ func (o *Options) Validate() error {
 	if o.Shards < 0 || o.Shard < 0 || o.Shard > 0 && o.Shard >= o.Shards {
 		bad("--shard: %d/%d: parts are numbered from 0, as in 0/4, 1/4, 2/4, 3/4", o.Shard, o.Shards)
 	}
-	if o.Import != "" {
+	if len(o.Import) > 0 {
 		if _, err := importer.ParseFormat(o.Format); err != nil {
 			bad("--format: %w", err)
+		}
+		opts := importer.Options{JitterMS: o.JitterMS, Join: o.Join, BlockSize: o.BlockSize}
+		if err := opts.Validate(); err != nil {
+			bad("--from: %w", err)
 		}
 	}
 	var p config.Problems

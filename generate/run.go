@@ -214,6 +214,9 @@ func (w *writing) file(fill func() error) error {
 				out = append(out, fmt.Sprintf("%d (%s)", w.report.Skipped[reason], reason))
 			}
 			err = fmt.Errorf("no conversation was left to write; left out: %s", strings.Join(out, ", "))
+			for _, e := range w.report.Examples[:min(len(w.report.Examples), 3)] {
+				err = fmt.Errorf("%w\ne.g. %s", err, e)
+			}
 		}
 	}
 	if err != nil {

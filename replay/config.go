@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/replay/internal/api"
+	"parley/schemas"
 )
 
 // Defaults of a [Config]'s zero values.
@@ -32,10 +33,15 @@ const None = -1 * time.Nanosecond
 // and Arrivals "recorded".
 type Config struct {
 	Dataset string `json:"dataset"` // file of conversations
-	Output  string `json:"output"`  // file of requests; the journal stands beside it
-	Resume  bool   `json:"resume,omitempty"`
-	RunID   string `json:"run_id,omitempty"` // the same for all shards; made up if empty
-	Label   string `json:"label,omitempty"`  // stands in the metadata
+
+	// Open opens the dataset; nil opens parley's own files only. Files of other make are read by what makes
+	// datasets of them.
+	Open func(path string) (*schemas.Dataset, error) `json:"-"`
+
+	Output string `json:"output"` // file of requests; the journal stands beside it
+	Resume bool   `json:"resume,omitempty"`
+	RunID  string `json:"run_id,omitempty"` // the same for all shards; made up if empty
+	Label  string `json:"label,omitempty"`  // stands in the metadata
 
 	URLs      []string `json:"urls"`            // base URLs; conversations are spread over them
 	API       string   `json:"api,omitempty"`   // chat, completions, responses, anthropic, ollama; "" is chat
@@ -156,6 +162,9 @@ func (c Config) Validate() error {
 
 func (c Config) settle() (*settled, error) {
 	s := &settled{Config: c}
+	if s.Open == nil {
+		s.Open = schemas.OpenDataset
+	}
 	var problems []error
 	bad := func(flag, format string, args ...any) {
 		problems = append(problems, fmt.Errorf("--%s: "+format, append([]any{flag}, args...)...))

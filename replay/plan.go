@@ -62,7 +62,7 @@ func Plan(cfg Config) (*Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds, err := schemas.OpenDataset(cfg.Dataset)
+	ds, err := s.Open(cfg.Dataset)
 	if err != nil {
 		return nil, err
 	}

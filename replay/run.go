@@ -92,7 +92,7 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (*Outcome, error) {
 	if hooks.Note == nil {
 		hooks.Note = func(string) {}
 	}
-	ds, err := schemas.OpenDataset(cfg.Dataset)
+	ds, err := s.Open(cfg.Dataset)
 	if err != nil {
 		return nil, err
 	}

@@ -10,23 +10,24 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Dataset is an open file of conversations: one of parley's, or any Parquet file of chats that
-// OpenForeign can read.
+// Dataset is an open dataset of conversations: one of parley's files, or what NewDataset was given.
 type Dataset struct {
 	path string
 	meta DatasetMeta
 	rows int64
 	read func(first int64) iter.Seq2[Conversation, error]
-	own  *File[Conversation] // nil for a foreign file
+	own  *File[Conversation] // nil for what is no file of parley's
 	io.Closer
 
 	parts []*Dataset // of a dataset in several files
 	order []int32    // which of them each conversation is in
 }
 
-// OpenDataset opens a file of conversations for reading; or the parts of a dataset, by their folder or a
-// pattern such as parts/*.parquet, as OpenParts does. For a foreign file it reads the whole file once to give
-// its content hash and its number of turns.
+// ErrForeign is wrapped by the error of a file that is none of parley's.
+var ErrForeign = errors.New("not one of parley's")
+
+// OpenDataset opens a file of conversations of parley's for reading; or the parts of a dataset, by their folder
+// or a pattern such as parts/*.parquet.
 func OpenDataset(path string) (*Dataset, error) {
 	files, err := DatasetFiles(path)
 	if err != nil {
@@ -35,15 +36,7 @@ func OpenDataset(path string) (*Dataset, error) {
 	if len(files) > 1 {
 		return openParts(files)
 	}
-	path = files[0]
-	kind, err := Inspect(path)
-	if err != nil {
-		return nil, err
-	}
-	if kind == "" {
-		return openForeignDataset(path)
-	}
-	d, err := OpenFile(path)
+	d, err := OpenFile(files[0])
 	if err == nil && d.meta.Shard != "" {
 		d.Close()
 		return openParts(files) // which names the others
@@ -64,37 +57,22 @@ func OpenFile(path string) (*Dataset, error) {
 	return d, nil
 }
 
-func openForeignDataset(path string) (*Dataset, error) {
-	f, err := OpenForeign(path)
-	if err != nil {
-		return nil, err
-	}
-	d := &Dataset{path: path, rows: f.NumRows(), Closer: f, read: func(first int64) iter.Seq2[Conversation, error] {
-		return func(yield func(Conversation, error) bool) {
-			for c, err := range f.Rows(first) {
-				if len(c.Turns) == 0 {
-					c.Turns = DeriveTurns(c.Messages)
-				}
-				if bad, ok := errors.AsType[*RowError](err); ok {
-					err = fmt.Errorf("%w: 'parley generate --from' imports the file without such rows and counts them", bad)
-				}
-				if !yield(c, err) || err != nil {
-					return
-				}
-			}
-		}
-	}}
-	d.meta.CreatedBy = f.CreatedBy()
+// NewDataset makes a dataset of conversations that come from elsewhere. read gives them in order from a
+// number on, as often as it is called. It is called once here, for the content hash and the number of turns,
+// meta gets; read may fill the rest of it then.
+func NewDataset(path string, meta *DatasetMeta, read func(first int64) iter.Seq2[Conversation, error]) (*Dataset, error) {
+	d := &Dataset{path: path, read: read, Closer: io.NopCloser(nil)}
 	hash := NewContentHash()
-	for c, err := range d.read(0) {
+	for c, err := range read(0) {
 		if err != nil {
-			return nil, errors.Join(err, f.Close())
+			return nil, err
 		}
 		hash.Add(HashConversation(&c))
-		d.meta.Conversations++
-		d.meta.Turns += int64(len(c.Turns))
+		d.rows++
+		meta.Turns += int64(len(c.Turns))
 	}
-	d.meta.ContentHash = hash.String()
+	meta.Conversations, meta.ContentHash = d.rows, hash.String()
+	d.meta = *meta
 	return d, nil
 }
 

@@ -8,7 +8,7 @@ import (
 // DatasetMeta is the metadata of a conversations file.
 type DatasetMeta struct {
 	ToolVersion   string          `json:"tool_version"`
-	CreatedBy     string          `json:"created_by,omitempty"` // generate, or what made a foreign file
+	CreatedBy     string          `json:"created_by,omitempty"` // generate, or what made a file of another make
 	Seed          uint64          `json:"seed"`
 	Spec          json.RawMessage `json:"spec,omitempty"` // the whole resolved specification
 	Source        string          `json:"source,omitempty"`

@@ -256,12 +256,22 @@ func openParquet(path string) (_ *os.File, _ *parquet.File, _ *fileSums, err err
 		pq, err = parquet.OpenFile(file, st.Size())
 	}
 	if err != nil {
+		if !startsAs(file, "PAR1") {
+			return nil, nil, nil, fmt.Errorf("%s is not a whole Parquet file (it does not begin as one), and %w", path, ErrForeign)
+		}
 		return nil, nil, nil, fmt.Errorf("%s is not a whole Parquet file (cut off, damaged, or of another kind): %w", path, err)
 	}
 	if by := pq.Metadata().CreatedBy; sums == nil && strings.HasPrefix(by, createdBy+" ") {
 		return nil, nil, nil, fmt.Errorf("%s is damaged: parley wrote it (%s), but its block of checksums is not there", path, by)
 	}
 	return file, pq, sums, nil
+}
+
+// startsAs says whether a file begins with these bytes.
+func startsAs(file io.ReaderAt, want string) bool {
+	head := make([]byte, len(want))
+	_, err := file.ReadAt(head, 0)
+	return err == nil && string(head) == want
 }
 
 // Guard turns a panic of the Parquet reader, which damaged files can cause, into an error that names the
@@ -288,7 +298,7 @@ func Open[T Row](path string) (_ *File[T], err error) {
 	want := KindOf[T]()
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%s is a Parquet file, but not one of parley's: a %s file is wanted", path, want)
+		return nil, fmt.Errorf("%s is a Parquet file, but %w: a %s file is wanted", path, ErrForeign, want)
 	case Kind(kind) != want:
 		return nil, fmt.Errorf("%s is a %s file: a %s file is wanted", path, kind, want)
 	}

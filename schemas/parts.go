@@ -45,6 +45,9 @@ func DatasetFiles(path string) ([]string, error) {
 	files, err := filepath.Glob(path)
 	if err == nil && len(files) == 0 {
 		err = fs.ErrNotExist
+		if st != nil {
+			err = fmt.Errorf("there is none in the folder, which is %w", ErrForeign)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"parley/generate"
+	"parley/generate/importer"
 )
 
 // generateCommand is the command line of parley generate. The tag for names what a flag belongs to: making (spec),
@@ -32,20 +33,24 @@ type generateCommand struct {
 	Languages string `for:"spec" group:"Text" placeholder:"SHARES" help:"Languages of the conversations by share, as in en:0.7,zh:0.2,es:0.1 (ar, de, en, es, fr, hi, it, ja, ko, pt, ru, zh)."`
 	Images    string `for:"spec" group:"Text" placeholder:"SIZES" help:"Synthetic PNG images in user messages, for models that see: a size, or sizes with the share of messages, as in 1024x768:0.3,512x512:0.1."`
 
-	From      []string `for:"from" group:"Source" sep:"none" placeholder:"FILE" help:"A file to import, or a folder of coding-agent traces; - is standard input."`
-	Format    string   `for:"from describe" group:"Source" default:"auto" placeholder:"NAME" help:"Its format (default: told by its content)."`
+	From      []string `for:"from" group:"Source" sep:"none" placeholder:"FILE" help:"A file to import, or a folder of files; - is standard input. Give it several times for one dataset of several files."`
+	Format    string   `for:"from describe" group:"Source" default:"auto" placeholder:"NAME" help:"Their format (default: told by content): chat, conversations, mooncake, qwen, agent, aiperf, aiperf-mooncake, azure, burstgpt."`
 	Describe  string   `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
 	JSON      bool     `group:"Source" name:"json" help:"Print the description, or the report of what was written, as JSON."`
 	Seed      uint64   `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
 	Tokenizer string   `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a file: tokenizer.json, tekken.json, tokenizer.model, *.tiktoken."`
 
-	Conversations   int           `for:"spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
-	MinTurns        int           `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
-	MaxTurns        int           `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
-	MaxPromptTokens int           `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
-	Jitter          time.Duration `for:"from" group:"Dataset" help:"Spread arrivals of an imported trace that come in bunches over this time."`
-	Shard           string        `for:"spec from" group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0: into a file, or a folder (-o parts/) that replay takes as one dataset."`
-	Workers         int           `group:"Dataset" placeholder:"N" help:"Goroutines (default: one per core)."`
+	Conversations   int               `for:"spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
+	MinTurns        int               `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
+	MaxTurns        int               `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
+	MaxPromptTokens int               `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
+	Column          map[string]string `for:"from describe" group:"Import" mapsep:"none" placeholder:"WHAT=NAME" help:"Where chats have something under another name: messages=chat, prompt=question_text, response=data.answer. May be given several times."`
+	Join            string            `for:"from" group:"Import" enum:"auto,always,never" default:"auto" help:"Records named a_0, a_1, ...: auto joins those that show that they are parts of one conversation; always, never."`
+	Link            string            `for:"from" group:"Import" enum:"none,prefix" default:"none" help:"prefix makes conversations of a Mooncake trace's requests whose prompts go on from each other."`
+	BlockSize       int               `for:"from" group:"Import" placeholder:"N" help:"Tokens of a block that a trace's hash stands for (default: told by lengths and hashes)."`
+	Jitter          time.Duration     `for:"from" group:"Import" help:"Spread arrivals of an imported trace that come in bunches over this time."`
+	Shard           string            `for:"spec from" group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0: into a file, or a folder (-o parts/) that replay takes as one dataset."`
+	Workers         int               `group:"Dataset" placeholder:"N" help:"Goroutines (default: one per core)."`
 }
 
 // Help is shown below the flags.
@@ -59,8 +64,10 @@ func (generateCommand) Help() string {
   zcat trace.jsonl.gz | parley generate -o trace.parquet --from - --jitter 3s
   parley generate --describe chat.parquet
 
-Formats that are told by their content: ShareGPT, OpenAI messages (JSON or JSONL), OpenAI batch, Hugging
-Face chat Parquet, Mooncake, Qwen-Bailian, coding-agent traces, AIPerf, Azure, BurstGPT, MT-Bench.`
+What is imported is told by its content, in JSON, JSON lines, Parquet or CSV alike, gzip or zstd: chats in
+the usual shapes (ShareGPT, OpenAI messages and batches, Hugging Face, Alpaca, Dolly, OASST, preference
+pairs, MT-Bench), Mooncake, Qwen-Bailian, coding-agent traces, AIPerf, Azure, BurstGPT. What could not be
+kept is counted by reason, with an example.`
 }
 
 // ignored tells the flags that what is to be done would ignore.
@@ -110,7 +117,7 @@ func (c *generateCommand) recipe() generate.Recipe {
 
 // describe prints what a dataset holds.
 func (c *generateCommand) describe(ctx context.Context, p *program) error {
-	d, err := generate.Describe(ctx, c.Describe, generate.Options{Tokenizer: c.Tokenizer, Format: c.Format, Workers: c.Workers})
+	d, err := generate.Describe(ctx, c.Describe, generate.Options{Tokenizer: c.Tokenizer, Format: c.Format, Columns: c.Column, Workers: c.Workers})
 	if err != nil {
 		return err
 	}
@@ -166,17 +173,11 @@ func (c *generateCommand) options(stdin io.Reader) (generate.Options, error) {
 	o := generate.Options{
 		Output: c.Output, Force: c.Force, Format: c.Format, Stdin: stdin, Seed: c.Seed,
 		Tokenizer: c.Tokenizer, Conversations: c.Conversations, Workers: c.Workers,
-		JitterMS: float64(c.Jitter) / float64(time.Millisecond),
-		Filter:   generate.Filter{MinTurns: c.MinTurns, MaxTurns: c.MaxTurns, MaxPromptTokens: c.MaxPromptTokens},
+		Import: c.From, JitterMS: float64(c.Jitter) / float64(time.Millisecond),
+		Columns: c.Column, Join: importer.Join(c.Join), LinkPrefixes: c.Link == "prefix", BlockSize: c.BlockSize,
+		Filter: generate.Filter{MinTurns: c.MinTurns, MaxTurns: c.MaxTurns, MaxPromptTokens: c.MaxPromptTokens},
 	}
 	var problems []error
-	switch len(c.From) {
-	case 0:
-	case 1:
-		o.Import = c.From[0]
-	default:
-		problems = append(problems, errors.New("--from: give one file (or a folder of coding-agent traces): put several together beforehand, or make a dataset of each"))
-	}
 	if recipe := c.recipe(); recipe.Given() {
 		var err error
 		o.Spec, err = recipe.Spec()

@@ -11,6 +11,7 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/render"
+	"parley/generate"
 	"parley/replay"
 	"parley/schemas"
 )
@@ -19,6 +20,15 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 	cfg, err := c.config()
 	if err != nil {
 		return usageError(err)
+	}
+	cfg.Open = func(path string) (*schemas.Dataset, error) {
+		d, err := generate.OpenDataset(path)
+		if err == nil && d.Meta().CreatedBy != "generate" { // what was done to others' chats is told by nobody else
+			for _, n := range d.Meta().Notes {
+				ui.note("%s", n)
+			}
+		}
+		return d, err
 	}
 	if c.Output == "-" {
 		return usageError(errors.New("--output -: results are a Parquet file and its journal: name the file"))

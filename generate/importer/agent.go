@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"parley/generate/chatshape"
 )
 
 // agentTrace is one coding-agent session (callanjfox/kv-cache-tester, traces). Times are seconds from its
@@ -47,34 +49,25 @@ type agentRequest struct {
 //
 // Sub-agents are conversations of their own too. The request after them waits for those that had ended when
 // it was recorded; a sub-agent that had not ran beside its parent.
-func newAgent(im *Importer) reader {
-	a := &agentReader{im: im, cache: infiniteCache{}}
-	a.scanReader = newScanReader(im, nil)
-	return a
+func newAgent(im *Importer, src *source) (reader, error) {
+	r, err := im.records(src, nil)
+	return &agentReader{r}, err
 }
 
-type agentReader struct {
-	*scanReader
-	im    *Importer
-	cache infiniteCache
-}
+type agentReader struct{ *records }
 
 func (a *agentReader) next() (Item, error) {
-	rec, err := a.scan.next()
-	if err != nil {
-		return Item{}, err
+	item, rec, err := a.record()
+	if err != nil || item.problem != nil {
+		return item, err
 	}
-	item := Item{where: a.im.source.where(rec), records: 1, exact: true}
-	if rec.bad != "" {
-		item.problem = badRecord("%s", rec.bad)
-		return item, nil
-	}
+	item.exact = true
 	var t agentTrace
-	if err := json.Unmarshal(rec.data, &t); err != nil {
+	if err := json.Unmarshal(rec.Data, &t); err != nil {
 		item.problem = parseError(err)
 		return item, nil
 	}
-	plans, p := a.plans(&t, rec.number)
+	plans, p := a.plans(&t, &item)
 	if item.problem = p; p == nil {
 		item.work = a.im.texts(plans...)
 	}
@@ -83,7 +76,8 @@ func (a *agentReader) next() (Item, error) {
 
 // session is the state while the requests of one agent are gone through.
 type session struct {
-	*agentReader
+	cache   infiniteCache
+	item    *Item
 	trace   *agentTrace
 	space   uint64
 	id      string
@@ -101,9 +95,9 @@ type subagent struct {
 	start, end float64  // s
 }
 
-func (a *agentReader) plans(t *agentTrace, number int64) ([]*plan, *problem) {
+func (a *agentReader) plans(t *agentTrace, item *Item) ([]*plan, *problem) {
 	if t.ID == "" {
-		t.ID = fmt.Sprintf("trace-%d", number)
+		t.ID = fmt.Sprintf("trace-%d", item.where.Record)
 	}
 	switch {
 	case t.BlockSize < 1 || t.BlockSize > 1<<20:
@@ -115,7 +109,7 @@ func (a *agentReader) plans(t *agentTrace, number int64) ([]*plan, *problem) {
 	if t.Scope == "global" {
 		space = scope("agent")
 	}
-	s := &session{agentReader: a, trace: t, space: space, id: t.ID, system: t.ToolTokens + t.SystemTokens, used: map[string]int{}}
+	s := &session{cache: a.im.cache, item: item, trace: t, space: space, id: t.ID, system: t.ToolTokens + t.SystemTokens, used: map[string]int{}}
 	if p := s.run(t.Requests, nil, 0, 0); p != nil {
 		return nil, p
 	}
@@ -158,7 +152,7 @@ func (s *session) run(list []agentRequest, from *parent, shift float64, depth in
 		default:
 			common := r.common(&current.last.hashes) * r.size
 			branch := &parent{id: current.id, turn: int64(len(current.turns) - 1), end: true}
-			s.im.report.note("times that a coding agent's context was rewritten, so that another conversation begins", 1)
+			s.note("times that a coding agent's context was rewritten, so that another conversation begins")
 			current = s.open(s.id, r, branch, s.system, current.inherit(common))
 			if len(w.joins) > 0 {
 				current.turns[0].Joins, current.turns[0].ThinkTimeMS, current.turns[0].ToolTimeMS = w.joins, w.think, w.tool
@@ -169,6 +163,10 @@ func (s *session) run(list []agentRequest, from *parent, shift float64, depth in
 		last = q
 	}
 	return nil
+}
+
+func (s *session) note(what string) {
+	s.item.notes = append(s.item.notes, chatshape.Note{What: what})
 }
 
 // open begins a conversation. Its identifier is the agent's, with a number from the second on.
@@ -199,7 +197,7 @@ func (s *session) subagent(q *agentRequest, current *plan, last *agentRequest, s
 	if name == "" {
 		name = fmt.Sprintf("subagent-%d", len(s.kids)+1)
 	}
-	kid := &session{agentReader: s.agentReader, trace: s.trace, space: s.space, id: s.id + "/" + name,
+	kid := &session{cache: s.cache, item: s.item, trace: s.trace, space: s.space, id: s.id + "/" + name,
 		system: q.ToolTokens + q.SystemTokens, number: s.number, used: s.used}
 	run, inner := s.span(q, last)
 	var from *parent
@@ -219,7 +217,7 @@ func (s *session) subagent(q *agentRequest, current *plan, last *agentRequest, s
 	}
 	s.kids = append(append(s.kids, kid.plans...), kid.kids...)
 	s.running = append(s.running, run)
-	s.im.report.note("sub-agents as conversations of their own", 1)
+	s.note("sub-agents as conversations of their own")
 	return p
 }
 
@@ -244,7 +242,7 @@ func (s *session) span(q, last *agentRequest) (run subagent, inner float64) {
 	start := q.T
 	if last != nil && q.T-last.ends() > promptly && q.T-length >= last.ends()-promptly {
 		start = max(q.T-length, last.ends())
-		s.im.report.note("sub-agents whose time is taken for their end (it lies as long after the call as they ran)", 1)
+		s.note("sub-agents whose time is taken for their end (it lies as long after the call as they ran)")
 	}
 	return subagent{start: start, end: start + length}, start
 }
@@ -276,10 +274,10 @@ func (s *session) wait(q, last *agentRequest) (w wait) {
 	free := last.ends()
 	for _, k := range s.running {
 		if k.end > q.T {
-			s.im.report.note("sub-agents that ran beside their parent (it went on before they had ended)", 1)
+			s.note("sub-agents that ran beside their parent (it went on before they had ended)")
 			continue
 		}
-		s.im.report.note("sub-agents that their parent's next turn waits for", 1)
+		s.note("sub-agents that their parent's next turn waits for")
 		w.joins = append(w.joins, k.ids...)
 		free = max(free, k.end)
 	}

@@ -6,105 +6,232 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"math"
+	"maps"
+	"slices"
 
+	"parley/generate/chatshape"
+	"parley/generate/rawjson"
 	"parley/schemas"
 )
 
-// aiperfTurn is a turn of AIPerf's multi_turn datasets. text is a string; texts is a list of strings or of
-// named groups of them; the same for images.
+// aiperfTurn is a turn of AIPerf's datasets. text is a string; texts is a list of strings or of named groups of
+// them; the same for images, audios and videos.
 type aiperfTurn struct {
-	Text         *string         `json:"text"`
-	Texts        json.RawMessage `json:"texts"`
-	Image        *string         `json:"image"`
-	Images       json.RawMessage `json:"images"`
-	Delay        *float64        `json:"delay"`     // ms after the previous answer
-	Timestamp    *float64        `json:"timestamp"` // ms from the start of the trace
-	OutputLength *int64          `json:"output_length"`
-	Role         *string         `json:"role"`
-	Model        *string         `json:"model"`
+	Text      *string         `json:"text"`
+	TextInput *string         `json:"text_input"`
+	Texts     json.RawMessage `json:"texts"`
+	Image     *string         `json:"image"`
+	Images    json.RawMessage `json:"images"`
+	Audio     *string         `json:"audio"`
+	Audios    json.RawMessage `json:"audios"`
+	Video     *string         `json:"video"`
+	Videos    json.RawMessage `json:"videos"`
+	Delay     number          `json:"delay"`     // ms after the previous answer
+	Timestamp number          `json:"timestamp"` // ms
+	Output    number          `json:"output_length"`
+	Role      string          `json:"role"`
+	Model     string          `json:"model"`
+	Extra     json.RawMessage `json:"extra"`
+	MaxTokens number          `json:"max_tokens"`
 }
 
-// newAIPerf reads sessions, one per line or as an array. The answers are not recorded.
-func newAIPerf(im *Importer) reader {
-	return newScanReader(im, func(data []byte, rec record) ([]schemas.Conversation, *problem) {
+// aiperf makes conversations of AIPerf's sessions. The answers are not recorded.
+type aiperf struct {
+	*records
+	groups grouped
+	space  uint64
+	size   int
+	first  float64 // ms, the earliest time stamp
+}
+
+// newAIPerf reads sessions, one per line or as an array.
+func newAIPerf(im *Importer, src *source) (reader, error) {
+	if err := src.seekable(); err != nil {
+		return nil, err
+	}
+	a := &aiperf{}
+	begun := false
+	err := im.each(src, func(rec rawjson.Record) {
+		var s struct {
+			Turns []struct {
+				Timestamp number `json:"timestamp"`
+				Delay     number `json:"delay"`
+			} `json:"turns"`
+		}
+		if json.Unmarshal(rec.Data, &s) == nil && len(s.Turns) > 0 && s.Turns[0].Timestamp.given && !s.Turns[0].Delay.given {
+			a.earliest(s.Turns[0].Timestamp.v, &begun)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.records, err = im.records(src, nil)
+	return aiperfSessions{a}, err
+}
+
+func (a *aiperf) earliest(at float64, begun *bool) {
+	if !*begun || at < a.first {
+		a.first, *begun = at, true
+	}
+}
+
+// each looks at all records of a source that can be read again.
+func (im *Importer) each(src *source, f func(rawjson.Record)) error {
+	in, err := src.records(nil)
+	for err == nil {
+		var rec rawjson.Record
+		if rec, err = in.Next(); err == nil && rec.Bad == "" {
+			f(rec)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// aiperfSessions reads records that are whole sessions.
+type aiperfSessions struct{ *aiperf }
+
+func (a aiperfSessions) next() (Item, error) {
+	item, rec, err := a.record()
+	if err != nil || item.problem != nil {
+		return item, err
+	}
+	data := a.in.Keep(rec)
+	item.work = func() (made, *problem) {
 		var s struct {
 			ID    json.RawMessage `json:"session_id"`
 			Turns []aiperfTurn    `json:"turns"`
 		}
 		if err := json.Unmarshal(data, &s); err != nil {
-			return nil, parseError(err)
+			return made{}, parseError(err)
 		}
-		c := schemas.Conversation{ConversationID: fmt.Sprintf("session-%d", rec.number), Tags: map[string]string{}}
-		if id, ok := scalar(s.ID); ok {
-			c.ConversationID = id
-		}
-		var before *float64 // time stamp of the turn before
+		b := a.begin(s.ID, item.where.Record)
 		for i := range s.Turns {
-			t := &s.Turns[i]
-			m, p := t.message(i)
-			if p != nil {
-				return nil, p
+			if p := b.turn(i, &s.Turns[i], nil); p != nil {
+				return made{}, p
 			}
-			turn := schemas.Turn{MessageIndex: int64(2*i + 1)}
-			if p := t.times(i, &c, &turn, before); p != nil {
-				return nil, p
-			}
-			before = t.Timestamp
-			if t.OutputLength != nil {
-				if *t.OutputLength < 1 || *t.OutputLength > maxOutputTokens {
-					return nil, badRecord("turn %d: an output_length of %d", i, *t.OutputLength)
-				}
-				turn.OutputTokens = t.OutputLength
-			}
-			if t.Model != nil {
-				c.Tags["model"] = *t.Model
-			}
-			if i > 0 {
-				c.Messages = append(c.Messages, schemas.Message{Role: "assistant"})
-			}
-			c.Messages, c.Turns = append(c.Messages, m), append(c.Turns, turn)
 		}
-		return []schemas.Conversation{c}, nil
-	})
+		return b.made, nil
+	}
+	return item, nil
+}
+
+// aiperfSession is a conversation while its turns are read.
+type aiperfSession struct {
+	*aiperf
+	made
+	before number // time stamp of the turn before
+}
+
+func (a *aiperf) begin(id json.RawMessage, number int64) *aiperfSession {
+	c := schemas.Conversation{ConversationID: fmt.Sprintf("session-%d", number), Tags: map[string]string{}}
+	if name, ok := rawjson.Scalar(id); ok {
+		c.ConversationID = name
+	}
+	return &aiperfSession{aiperf: a, made: made{rows: []schemas.Conversation{c}}}
+}
+
+// turn adds a turn. text gives the question where the record has lengths instead.
+func (s *aiperfSession) turn(i int, t *aiperfTurn, text func() (string, *problem)) *problem {
+	c := &s.rows[0]
+	m, p := s.message(i, t, text)
+	if p != nil {
+		return p
+	}
+	turn := schemas.Turn{MessageIndex: int64(2*i + 1)}
+	if p := s.times(i, t, &turn); p != nil {
+		return p
+	}
+	for _, n := range []number{t.Output, t.MaxTokens} {
+		out, p := n.count(fmt.Sprintf("turn %d: an answer", i), maxOutputTokens)
+		switch {
+		case p != nil:
+			return p
+		case n.given && turn.OutputTokens == nil:
+			tokens := int64(max(out, 1))
+			turn.OutputTokens = &tokens
+		}
+	}
+	if !rawjson.Missing(t.Extra) {
+		var extra map[string]json.RawMessage
+		if err := json.Unmarshal(t.Extra, &extra); err != nil {
+			return badRecord("turn %d: extra is no object", i)
+		}
+		body := "{"
+		for _, k := range slices.Sorted(maps.Keys(extra)) {
+			if len(body) > 1 {
+				body += ","
+			}
+			body += string(rawjson.AppendText(nil, []byte(k))) + ":" + string(extra[k])
+		}
+		body += "}"
+		turn.Body = &body
+	}
+	if t.Model != "" {
+		c.Tags["model"] = t.Model
+	}
+	if i > 0 {
+		c.Messages = append(c.Messages, schemas.Message{Role: "assistant"})
+	}
+	c.Messages, c.Turns = append(c.Messages, m), append(c.Turns, turn)
+	return nil
 }
 
 // message gives the turn's question.
-func (t *aiperfTurn) message(i int) (schemas.Message, *problem) {
-	m := schemas.Message{Role: "user"}
-	if t.Role != nil && *t.Role != "" {
-		if m.Role = schemas.CanonicalRole(*t.Role); m.Role != "user" && m.Role != "tool" {
-			return m, badRecord("turn %d: the role %q cannot ask", i, *t.Role)
+func (s *aiperfSession) message(i int, t *aiperfTurn, text func() (string, *problem)) (m schemas.Message, p *problem) {
+	m.Role = "user"
+	if t.Role != "" {
+		if m.Role = chatshape.Role(t.Role); m.Role != "user" && m.Role != "tool" {
+			return m, badRecord("turn %d: the role %q cannot ask", i, t.Role)
 		}
 	}
-	texts, p := aiperfList(i, "texts", t.Text, t.Texts)
-	if p != nil {
-		return m, p
+	var parts []map[string]any
+	for _, k := range []struct {
+		kind string
+		one  *string
+		list json.RawMessage
+	}{{"text", t.Text, t.Texts}, {"image", t.Image, t.Images}, {"audio", t.Audio, t.Audios}, {"video", t.Video, t.Videos}} {
+		list, p := aiperfList(i, k.kind+"s", k.one, k.list)
+		if p != nil {
+			return m, p
+		}
+		if k.kind == "text" && t.TextInput != nil {
+			list = append(list, *t.TextInput)
+		}
+		for _, v := range list {
+			if k.kind == "text" {
+				parts = append(parts, map[string]any{"type": "text", "text": v})
+			} else if url := chatshape.URL(v); url != "" {
+				parts = append(parts, map[string]any{"type": k.kind + "_url", k.kind + "_url": map[string]any{"url": url}})
+			} else {
+				s.notes = append(s.notes, chatshape.Note{What: k.kind + "s left out: a name of a file is no URL and no data", Detail: clip(v)})
+			}
+		}
 	}
-	images, p := aiperfList(i, "images", t.Image, t.Images)
-	if p != nil {
+	switch {
+	case len(parts) == 0 && text != nil:
+		made, p := text()
+		m.Content = &made
 		return m, p
-	}
-	if len(texts) == 0 && len(images) == 0 {
+	case len(parts) == 0:
 		return m, badRecord("turn %d has no text", i)
 	}
 	all := ""
-	parts := []any{}
-	for _, s := range texts {
-		all += s
-		parts = append(parts, map[string]any{"type": "text", "text": s})
+	for _, p := range parts {
+		if said, ok := p["text"].(string); ok {
+			all += said
+		}
 	}
 	m.Content = &all
-	if len(images) > 0 || len(texts) > 1 {
-		for _, u := range images {
-			parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]any{"url": u}})
-		}
+	if len(parts) > 1 || parts[0]["type"] != "text" {
 		b, err := json.Marshal(parts)
 		if err != nil {
 			return m, badRecord("turn %d: %v", i, err)
 		}
-		s := string(b)
-		m.Parts = &s
+		list := string(b)
+		m.Parts = &list
 	}
 	return m, nil
 }
@@ -114,7 +241,7 @@ func aiperfList(i int, what string, one *string, list json.RawMessage) ([]string
 	if one != nil {
 		return []string{*one}, nil
 	}
-	if missing(list) {
+	if rawjson.Missing(list) {
 		return nil, nil
 	}
 	var plain []string
@@ -135,73 +262,67 @@ func aiperfList(i int, what string, one *string, list json.RawMessage) ([]string
 }
 
 // times takes the turn's delay or its time stamp, of which there may be one.
-func (t *aiperfTurn) times(i int, c *schemas.Conversation, turn *schemas.Turn, before *float64) *problem {
-	return takeTimes(i, t.Delay, t.Timestamp, before, c, turn)
-}
-
-func takeTimes(i int, delay, stamp, before *float64, c *schemas.Conversation, turn *schemas.Turn) *problem {
-	for _, v := range []*float64{delay, stamp} {
-		if v != nil && (math.IsNaN(*v) || *v < 0 || *v > 1e15) {
-			return badRecord("turn %d: a delay or timestamp of %v", i, *v)
+func (s *aiperfSession) times(i int, t *aiperfTurn, turn *schemas.Turn) *problem {
+	for _, n := range []number{t.Delay, t.Timestamp} {
+		if n.v < 0 || n.v > 1e15 {
+			return badRecord("turn %d: a delay or timestamp of %v", i, n.v)
 		}
 	}
 	switch {
-	case delay != nil && stamp != nil:
+	case t.Delay.given && t.Timestamp.given:
 		return badRecord("turn %d has both a delay and a timestamp", i)
-	case i == 0 && stamp != nil:
-		c.StartOffsetMS = stamp
-	case i > 0 && delay != nil:
-		turn.ThinkTimeMS = delay
-	case i > 0 && stamp != nil && before != nil:
+	case i == 0 && t.Timestamp.given:
+		at := t.Timestamp.v - s.first
+		s.rows[0].StartOffsetMS = &at
+	case i > 0 && t.Delay.given:
+		turn.ThinkTimeMS = &t.Delay.v
+	case i > 0 && t.Timestamp.given && s.before.given:
 		// Arrivals only, so the think time has the answer's own time in it.
-		d := max(*stamp-*before, 0)
+		d := max(t.Timestamp.v-s.before.v, 0)
 		turn.ThinkTimeMS = &d
 	}
+	s.before = t.Timestamp
 	return nil
 }
 
-// aiperfLine is a line of AIPerf's Mooncake variant: one turn.
-type aiperfLine struct {
-	mooncakeLine
-	Delay     *float64 `json:"delay"`
-	TextInput *string  `json:"text_input"`
-	Text      *string  `json:"text"`
-}
-
-// aiperfRaw reads one turn per line; lines of the same session_id are turns of one conversation, wherever
-// they stand. Each line's text or length is that of its own question, not of the whole prompt.
-type aiperfRaw struct {
-	*scanReader
-	groups grouped
-	space  uint64
-}
-
-func newAIPerfRaw(im *Importer) (reader, error) {
-	if err := im.source.seekable(); err != nil {
+// newAIPerfRaw reads AIPerf's Mooncake variant: one turn per line; lines of the same session_id are turns of one
+// conversation, wherever they stand. Each line's text or length is that of its own question, not of the whole
+// prompt.
+func newAIPerfRaw(im *Importer, src *source) (reader, error) {
+	if err := src.asLines(nil); err != nil {
 		return nil, err
 	}
-	r := &aiperfRaw{space: scope("aiperf")}
+	src.late = true
+	a := &aiperf{space: scope("aiperf")}
 	var parts []part
-	s := newScanner(im.source.reader())
-	for {
-		rec, err := s.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("import: %s: %w", im.source.name, err)
-		}
-		if id, ok := scalar(field(rec.data, "session_id")); ok && rec.bad == "" {
+	var seen []*mooncakeLine
+	begun := false
+	err := im.each(src, func(rec rawjson.Record) {
+		if id, ok := rawjson.Scalar(rawjson.Field(rec.Data, "session_id")); ok {
 			p := placeOf(rec)
 			parts = append(parts, part{place: p, base: maphash.String(idSeed, id), num: p.number})
 		}
+		var at number
+		if at.UnmarshalJSON(rawjson.Field(rec.Data, "timestamp")) == nil && at.given {
+			a.earliest(at.v, &begun)
+		}
+		if l := (&mooncakeLine{}); len(seen) < 64 && json.Unmarshal(rec.Data, l) == nil {
+			seen = append(seen, l)
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	r.groups = group(parts, func(int) bool { return true })
-	r.scanReader = newScanReader(im, nil)
-	return r, nil
+	a.size = im.blockSize(seen, mooncakeBlock)
+	a.groups = group(parts, func([]part) bool { return true })
+	a.records, err = im.records(src, nil)
+	return aiperfRaw{a}, err
 }
 
-func (r *aiperfRaw) next() (Item, error) {
+// aiperfRaw reads records that are one turn each.
+type aiperfRaw struct{ *aiperf }
+
+func (r aiperfRaw) next() (Item, error) {
 	item, rec, members, err := r.nextOf(&r.groups)
 	if err != nil || item.problem != nil {
 		return item, err
@@ -210,61 +331,42 @@ func (r *aiperfRaw) next() (Item, error) {
 		members = []place{placeOf(rec)}
 	}
 	item.records = int64(len(members))
-	item.work = func() ([]schemas.Conversation, *problem) { return r.session(members) }
+	item.work = func() (made, *problem) { return r.session(members) }
 	return item, nil
 }
 
-func (r *aiperfRaw) session(members []place) ([]schemas.Conversation, *problem) {
-	c := schemas.Conversation{ConversationID: fmt.Sprintf("session-%d", members[0].number), Tags: map[string]string{}}
-	var before *float64
+func (r aiperfRaw) session(members []place) (made, *problem) {
+	var s *aiperfSession
 	for i := range members {
-		data, err := members[i].read(r.im.source.file)
+		data, err := members[i].read(r.src.file)
 		if err != nil {
-			return nil, fatal(err)
+			return made{}, fatal(err)
 		}
-		var line aiperfLine
-		if err := json.Unmarshal(data, &line); err != nil {
-			return nil, parseError(err)
+		var t aiperfTurn
+		if err := json.Unmarshal(data, &t); err != nil {
+			return made{}, parseError(err)
 		}
-		if id, ok := scalar(field(data, "session_id")); ok {
-			c.ConversationID = id
+		if i == 0 {
+			s = r.begin(rawjson.Field(data, "session_id"), int64(members[0].number))
 		}
-		text, p := r.question(&line, int64(members[i].number))
+		p := s.turn(i, &t, func() (string, *problem) {
+			var line mooncakeLine
+			if err := json.Unmarshal(data, &line); err != nil {
+				return "", parseError(err)
+			}
+			q, p := line.request(r.space, uint64(members[i].number), r.size, 1)
+			if p != nil {
+				return "", p
+			}
+			text, err := r.im.blocks.text(&q.hashes, 0, q.in)
+			if err != nil {
+				return "", fatal(err)
+			}
+			return text, nil
+		})
 		if p != nil {
-			return nil, p
-		}
-		turn := schemas.Turn{MessageIndex: int64(2*i + 1)}
-		if p := takeTimes(i, line.Delay, line.Timestamp, before, &c, &turn); p != nil {
-			return nil, p
-		}
-		before = line.Timestamp
-		if line.OutputLength != nil {
-			n := int64(max(*line.OutputLength, 1))
-			turn.OutputTokens = &n
-		}
-		if i > 0 {
-			c.Messages = append(c.Messages, schemas.Message{Role: "assistant"})
-		}
-		c.Messages = append(c.Messages, schemas.Message{Role: "user", Content: &text})
-		c.Turns = append(c.Turns, turn)
-	}
-	return []schemas.Conversation{c}, nil
-}
-
-// question gives the line's text: as it stands, or made to the length and hashes.
-func (r *aiperfRaw) question(line *aiperfLine, number int64) (string, *problem) {
-	for _, s := range []*string{line.TextInput, line.Text} {
-		if s != nil {
-			return *s, nil
+			return made{}, p
 		}
 	}
-	q, p := line.request(r.space, uint64(number), mooncakeBlock)
-	if p != nil {
-		return "", p
-	}
-	text, err := r.im.blocks.text(&q.hashes, 0, q.in)
-	if err != nil {
-		return "", fatal(err)
-	}
-	return text, nil
+	return s.made, nil
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +14,8 @@ import (
 
 func TestShareGPT(t *testing.T) {
 	path := write(t, "s.json", `[
-  {"id":"abc_10","conversations":[{"from":"human","value":"five"},{"from":"gpt","value":"six"}]},
-  {"id":"abc_2","conversations":[{"from":"human","value":"three"},{"from":"bing","value":"four"}]},
+  {"id":"abc_5","conversations":[{"from":"human","value":"five"},{"from":"gpt","value":"six"}]},
+  {"id":"abc_3","conversations":[{"from":"human","value":"three"},{"from":"bing","value":"four"}]},
   {"id":"solo","conversations":[{"from":"system","value":"be brief"},{"from":"user","value":"hi"},{"from":"chatgpt","value":"hello"},{"from":"human","value":"more"}]},
   {"id":"abc_0","conversations":[{"from":"gpt","value":"dropped"},{"from":"human","value":"one"},{"from":"bard","value":"two"}]},
   {"id":"lone_7","conversations":[{"from":"human","value":"日本語 ünï"},{"from":"gpt","value":"は い"}]},
@@ -40,7 +42,7 @@ func TestShareGPT(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if r.Format != ShareGPT || r.Read != 12 || r.Kept != 7 || r.Skipped["bad record"] != 3 || r.Skipped["no turn: nobody asks for an answer"] != 2 {
+	if r.Format() != "chat" || r.Read != 12 || r.Kept != 7 || r.Skipped["bad record"] != 3 || r.Skipped["no turn: nobody asks for an answer"] != 2 {
 		t.Errorf("report %+v", r)
 	}
 	if p := r.Problems[0].String(); !strings.Contains(p, ":7 (record 6): bad record: message 0: the role \"alien\" is not known") {
@@ -65,30 +67,51 @@ func TestShareGPT(t *testing.T) {
 	}
 }
 
-func TestShareGPTJoin(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("[")
-	for i := range MaxParts + 1 {
-		if i > 0 {
-			b.WriteString(",\n")
+// TestJoin joins what shows that it was one conversation, and leaves numbered examples apart.
+func TestJoin(t *testing.T) {
+	const whole, cut, rest = `{"from":"human","value":"q"},{"from":"gpt","value":"a"}`, `{"from":"human","value":"q"}`, `{"from":"gpt","value":"a"}`
+	file := func(parts map[int]string) string {
+		var all []string
+		for _, n := range slices.Sorted(maps.Keys(parts)) {
+			all = append(all, fmt.Sprintf(`{"id":"name_%d","conversations":[%s]}`, n, parts[n]))
 		}
-		fmt.Fprintf(&b, `{"id":"counter_%d","conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]}`, i)
+		slices.Reverse(all)
+		return write(t, "s.json", "["+strings.Join(all, ",\n")+"]")
 	}
-	b.WriteString("]")
-	path := write(t, "s.json", b.String())
-	for join, want := range map[Join]int{JoinAuto: MaxParts + 1, JoinAlways: 1, JoinNever: MaxParts + 1} {
-		rows, r := read(t, path, Options{Join: join})
-		if len(rows) != want || r.Kept != MaxParts+1 {
-			t.Errorf("join %q gives %d conversations of %d records, want %d", join, len(rows), r.Kept, want)
+	numbered, many := map[int]string{}, map[int]string{}
+	for i := range MaxParts + 1 {
+		many[i] = whole
+		if i < 10 {
+			numbered[i] = whole
 		}
-		if join == JoinAuto && (len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "kept apart")) {
-			t.Errorf("that numbered records are kept apart is not told: %q", r.Notes)
+	}
+	for _, c := range []struct {
+		name                string
+		parts               map[int]string
+		auto, always, never int
+		note                string
+	}{
+		{"numbered by message", map[int]string{0: whole, 2: whole + "," + whole, 6: whole}, 1, 1, 3, "joined from parts"},
+		{"counted, cut through an exchange", map[int]string{0: whole + "," + cut, 1: rest + "," + whole, 2: whole}, 1, 1, 3, "joined from parts"},
+		{"examples that somebody numbered", numbered, 10, 1, 10, "nothing shows that they are parts of one (--join always joins them): 10"},
+		{"some of many examples", map[int]string{3: whole, 17: whole}, 2, 1, 2, "nothing shows"},
+		{"more than a conversation has", many, MaxParts + 1, 1, MaxParts + 1, "more than 100 of one name"},
+	} {
+		path := file(c.parts)
+		for join, want := range map[Join]int{"": c.auto, JoinAuto: c.auto, JoinAlways: c.always, JoinNever: c.never} {
+			rows, r := read(t, path, Options{Join: join})
+			if len(rows) != want || r.Kept != int64(len(c.parts)) {
+				t.Errorf("%s: join %q gives %d conversations of %d records, want %d", c.name, join, len(rows), r.Kept, want)
+			}
+			if join == JoinAuto && !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
+				t.Errorf("%s: the notes do not tell: %q", c.name, r.Notes)
+			}
 		}
 	}
 }
 
 func TestShareGPTFromStdinAndCompressed(t *testing.T) {
-	text := `[{"id":"a_1","conversations":[{"from":"human","value":"2"},{"from":"gpt","value":"y"}]},
+	text := `[{"id":"a_2","conversations":[{"from":"human","value":"2"},{"from":"gpt","value":"y"}]},
 		{"id":"a_0","conversations":[{"from":"human","value":"1"},{"from":"gpt","value":"x"}]}]`
 	var packed bytes.Buffer
 	zw := gzip.NewWriter(&packed)
@@ -114,13 +137,13 @@ func TestOpenAI(t *testing.T) {
 	lines := `{"id":"one","source":"web","messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"look "},{"type":"image_url","image_url":{"url":"https://x/y.png?a=1&b=<2>"}},{"type":"text","text":"here"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"find","arguments":"{\"q\": 1}"}}]},{"role":"tool","tool_call_id":"c1","content":"found"},{"role":"assistant","content":"done"}],"tools":[{"type":"function"}]}
 {"messages":[{"role":"user","content":"trailing"}]}
 {"messages":[{"role":"user","content":"x"},{"role":"assistant"}]}
-{"messages":"no"}
+{"messages":"no list"}
 not json
 {"messages":[{"role":"user","content":"cut
 {"messages":[{"role":"user","content":"after"},{"role":"assistant","content":"ok"}]}
 `
 	rows, r := read(t, write(t, "o.jsonl", lines), Options{})
-	if r.Format != OpenAI || r.Read != 7 || len(rows) != 3 || r.Skipped["bad record"] != 4 {
+	if r.Format() != "chat" || r.Read != 7 || len(rows) != 3 || r.Skipped["bad record"] != 4 {
 		t.Fatalf("%d rows, report %+v", len(rows), r)
 	}
 	c := rows[0]
@@ -170,7 +193,7 @@ func TestBatch(t *testing.T) {
 {"custom_id":"r4","method":"POST","url":"/v1/responses","body":{"input":"ask","instructions":"rules"}}
 `
 	rows, r := read(t, write(t, "b.jsonl", lines), Options{})
-	if r.Format != Batch || len(rows) != 3 || r.Skipped["not a request for text"] != 1 {
+	if r.Format() != "chat" || len(rows) != 3 || r.Skipped["not a request for text"] != 1 {
 		t.Fatalf("%d rows, %+v", len(rows), r)
 	}
 	c := rows[0]
@@ -233,7 +256,7 @@ func TestRealShareGPT(t *testing.T) {
 
 func TestRealQuestions(t *testing.T) {
 	rows, r := read(t, shared(t, "mt_bench_question.jsonl"), Options{})
-	if r.Format != Questions || len(rows) != 80 || r.Turns != 160 {
+	if r.Format() != "chat" || len(rows) != 80 || r.Turns != 160 {
 		t.Errorf("%d rows, %+v", len(rows), r)
 	}
 	c := rows[0]
@@ -249,38 +272,38 @@ func TestOptionsValidate(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"tokenizer", `format "y"`, `join "x"`, "-1 prompt tokens", "at least 5 turns and at most 2", "jitter"} {
+	for _, want := range []string{`format "y"`, `join "x"`, "-1 prompt tokens", "at least 5 turns and at most 2", "jitter"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not tell %q", err, want)
 		}
 	}
-	if _, err := Open("/nonexistent/file", Options{Tokenizer: tok(t)}); err == nil || !strings.Contains(err.Error(), "/nonexistent/file") {
+	if _, err := Open([]string{"/nonexistent/file"}, Options{Tokenizer: tok(t)}); err == nil || !strings.Contains(err.Error(), "/nonexistent/file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
 
 func TestParquet(t *testing.T) {
-	rows, r := read(t, "../../schemas/testdata/foreign/messages.parquet", Options{})
-	if r.Format != Parquet || r.Read != 7 || len(rows) != 3 || r.Skipped["bad record"] != 2 || r.Skipped["no turn: nobody asks for an answer"] != 2 {
+	rows, r := read(t, "testdata/messages.parquet", Options{})
+	if r.Format() != "chat" || r.Read != 7 || len(rows) != 3 || r.Skipped["bad record"] != 3 || r.Skipped["no turn: nobody asks for an answer"] != 1 {
 		t.Errorf("%d rows, %+v", len(rows), r)
 	}
 	if p := fmt.Sprint(r.Problems); !strings.Contains(p, `messages.parquet: row 5: bad record: message 0: the role "martian" is not known`) {
 		t.Errorf("problems %s", p)
 	}
-	rows, _ = read(t, "../../schemas/testdata/foreign/wildchat.parquet", Options{})
+	rows, _ = read(t, "testdata/wildchat.parquet", Options{})
 	if turn := rows[0].Turns[1]; *turn.ThinkTimeMS != 45500 || num(turn.PromptTokens) < 4 || num(turn.OutputTokens) < 1 {
 		t.Errorf("turn %+v", turn)
 	}
 	// What parley wrote can be imported again, with the tokens of another tokenizer.
 	rows, r = read(t, "../../schemas/testdata/conversations-1.0.parquet", Options{})
-	if len(rows) == 0 || r.Format != Parquet {
+	if len(rows) == 0 || r.Format() != "conversations" {
 		t.Errorf("%d rows, %+v", len(rows), r)
 	}
 }
 
 // TestShareGPTRepeated holds the same conversations several times, as a file made large by repeating does.
 func TestShareGPTRepeated(t *testing.T) {
-	one := `{"id":"a_1","conversations":[{"from":"human","value":"2"},{"from":"gpt","value":"y"}]},
+	one := `{"id":"a_2","conversations":[{"from":"human","value":"2"},{"from":"gpt","value":"y"}]},
 {"id":"a_0","conversations":[{"from":"human","value":"1"},{"from":"gpt","value":"x"}]},
 {"id":"b","conversations":[{"from":"human","value":"b"},{"from":"gpt","value":"B"}]}`
 	rows, r := read(t, write(t, "s.json", "["+one+",\n"+one+",\n"+one+"]"), Options{})
@@ -313,7 +336,7 @@ func TestFinishByManyGoroutines(t *testing.T) {
 	}
 	path := write(t, "m.jsonl", lines.String())
 	want, _ := read(t, path, Options{})
-	im, err := Open(path, Options{Tokenizer: tok(t)})
+	im, err := Open([]string{path}, Options{Tokenizer: tok(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

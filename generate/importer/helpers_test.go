@@ -47,12 +47,12 @@ func write(t testing.TB, name, content string) string {
 }
 
 // read imports a whole file.
-func read(t testing.TB, path string, opts Options) ([]schemas.Conversation, Report) {
+func read(t testing.TB, path string, opts Options) ([]schemas.Conversation, *Report) {
 	t.Helper()
 	if opts.Tokenizer == nil {
 		opts.Tokenizer = tok(t)
 	}
-	im, err := Open(path, opts)
+	im, err := Open([]string{path}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,10 @@ import (
 	"io"
 	"iter"
 	"math"
-	"slices"
+	"strings"
 	"sync"
 
+	"parley/generate/chatshape"
 	"parley/generate/prose"
 	"parley/generate/tokenizer"
 	"parley/schemas"
@@ -17,7 +18,7 @@ import (
 // Options says how to import.
 type Options struct {
 	Format    Format               // Auto (or "") tells it by content
-	Tokenizer *tokenizer.Tokenizer // counts tokens, and is the measure of made-up text
+	Tokenizer *tokenizer.Tokenizer // counts tokens, and is the measure of made-up text; nil: chats without counts
 	Seed      uint64               // of everything that is random: jitter, text that the source does not fix
 	Stdin     io.Reader            // what the path "-" stands for; nil is the process's own
 
@@ -30,44 +31,45 @@ type Options struct {
 	// traces (Mooncake) round arrivals down to steps of 3,000 ms, which makes bursts that never were.
 	JitterMS float64
 
-	// Join says what becomes of ShareGPT records whose identifiers differ in a last number only.
+	// Columns says under which names chats have what would be looked for elsewhere (see chatshape.Reader).
+	Columns map[string]string
+
+	// Join says what becomes of chats whose identifiers differ in a last number only.
 	Join Join
 
 	// LinkPrefixes makes conversations of a Mooncake trace's requests where one's hashes go on from
 	// another's. Otherwise each request is a conversation of one turn, whose prompt is exactly that of
 	// the hashes.
 	LinkPrefixes bool
+
+	// BlockSize is the tokens of a block that a hash of a trace stands for; 0 is told by the lengths.
+	BlockSize int
 }
 
-// Join says whether ShareGPT records a_0, a_1, ... are one conversation.
+// Join says whether records a_0, a_1, ... are parts of one conversation.
 type Join string
 
 // The choices of Join.
 const (
-	JoinAuto   Join = ""       // join, unless there are more than MaxParts of them: then the number is a counter
+	JoinAuto   Join = "auto"   // join what shows that it can go on from each other
 	JoinAlways Join = "always" // join any number
 	JoinNever  Join = "never"  // leave records as they are
 )
-
-// MaxParts is the most parts that JoinAuto takes for one conversation. A real one was split at some 2,000
-// tokens (FastChat's split_long_conversation.py), so 100 parts would be 200,000 tokens; more records than
-// that with the same name are examples that somebody numbered.
-const MaxParts = 100
 
 // Validate tells every problem at once.
 func (o *Options) Validate() error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if o.Tokenizer == nil {
-		bad("a tokenizer is needed to count tokens")
-	}
 	if _, err := ParseFormat(string(o.Format)); err != nil {
 		problems = append(problems, err)
 	}
 	switch o.Join {
-	case JoinAuto, JoinAlways, JoinNever:
+	case "", JoinAuto, JoinAlways, JoinNever:
 	default:
-		bad("join %q is not known; there are always and never", o.Join)
+		bad("join %q is not known; there are auto, always and never", o.Join)
+	}
+	if o.BlockSize < 0 || o.BlockSize > 1<<20 {
+		bad("blocks of %d tokens: it must be from 1 to %d", o.BlockSize, 1<<20)
 	}
 	for _, v := range []struct {
 		name string
@@ -86,20 +88,28 @@ func (o *Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Importer reads one file.
+// Importer reads files, one after the other.
 type Importer struct {
 	opts   Options
-	format Format
+	chats  chatshape.Reader
+	files  []input // still to be opened
 	source *source
 	reader reader
-	closes []func() error
+	keep   []*source // read to their ends; work on their items may still want them
 	blocks *blockText
+	cache  infiniteCache // of a coding agents' traces, over all files
 
 	jittered int64 // conversations whose arrival was moved
 	ids      idSet
 	systems  map[uint64]struct{} // hashes of system prompts seen
 	report   Report
 	finished bool
+}
+
+// input is a file that is to be read.
+type input struct {
+	path   string
+	folder bool // it is one of a folder, and left out if it is no dataset
 }
 
 // reader cuts the source into items. It gives io.EOF at the end.
@@ -112,98 +122,153 @@ type Item struct {
 	where   Where
 	records int64 // of the source that it stands for
 	problem *problem
-	work    func() ([]schemas.Conversation, *problem)
+	notes   []chatshape.Note // of reading it
+	work    func() (made, *problem)
 	exact   bool // turns carry their token counts already
+}
+
+// made is what came of the work on an item.
+type made struct {
+	rows  []schemas.Conversation
+	notes []chatshape.Note
 }
 
 // Result is what became of an item.
 type Result struct {
-	item    Item
-	rows    []schemas.Conversation
+	item Item
+	made
 	problem *problem
 }
 
-// Open begins to read a file; "-" is stdin.
-func Open(path string, opts Options) (*Importer, error) {
+// Open begins to read files, and the files of folders, as one dataset; "-" is stdin.
+func Open(paths []string, opts Options) (*Importer, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	src, err := openSource(path, opts.Stdin)
-	if err != nil {
-		return nil, err
+	if opts.Join == "" {
+		opts.Join = JoinAuto
 	}
-	im := &Importer{opts: opts, source: src, systems: map[uint64]struct{}{}}
-	if err := im.start(); err != nil {
+	im := &Importer{opts: opts, chats: chatshape.Reader{Columns: opts.Columns}, systems: map[uint64]struct{}{}, cache: infiniteCache{}}
+	im.report = Report{Skipped: map[string]int64{}, noted: map[string]*noted{}, formats: map[Format]int64{}}
+	im.blocks = &blockText{tok: opts.Tokenizer, seed: opts.Seed, prose: sync.OnceValues(func() (*prose.Prose, error) {
+		p, err := prose.New(opts.Tokenizer)
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer %s: %w", opts.Tokenizer.Name(), err)
+		}
+		return p, nil
+	})}
+	for _, path := range paths {
+		files, folder, err := filesOf(path)
+		if err != nil {
+			return nil, fmt.Errorf("import: %w", err)
+		}
+		for _, f := range files {
+			im.files = append(im.files, input{f, folder})
+		}
+	}
+	im.report.several = len(im.files) > 1
+	if err := im.advance(); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("import: none of the files in %s is a dataset: %s", strings.Join(paths, ", "), im.report.leftOut())
+		}
 		return nil, errors.Join(err, im.Close())
 	}
 	return im, nil
 }
 
-func (im *Importer) start() error {
-	im.format = im.opts.Format
-	if im.format == "" || im.format == Auto {
-		head, err := im.source.peek(peekSize)
-		if err != nil {
-			return err
+// advance goes to the next file; io.EOF says that there is none.
+func (im *Importer) advance() error {
+	for len(im.files) > 0 {
+		f := im.files[0]
+		im.files = im.files[1:]
+		im.reader = nil
+		if im.source != nil {
+			if im.source.late {
+				im.keep = append(im.keep, im.source)
+			} else if err := im.source.Close(); err != nil {
+				return err
+			}
+			im.source = nil
 		}
-		if im.format, err = Detect(head, im.source.name); err != nil {
+		src, err := openSource(f.path, im.opts.Stdin)
+		if err != nil {
 			return fmt.Errorf("import: %w", err)
 		}
+		im.source = src
+		err = im.begin(src)
+		var no *notDataset
+		if f.folder && errors.As(err, &no) {
+			im.report.noteAt(leftOutFiles, Where{File: src.name}, no.Error())
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("import: %s: %w", src.name, err)
+		}
+		return nil
 	}
-	im.report = Report{Source: im.source.name, Format: im.format, Skipped: map[string]int64{}, noted: map[string]int64{}}
-	switch im.format {
-	case Mooncake, Qwen, Agent, AIPerfRaw, Azure, BurstGPT:
-		im.blocks = &blockText{tok: im.opts.Tokenizer, seed: im.opts.Seed, prose: sync.OnceValues(func() (*prose.Prose, error) {
-			p, err := prose.New(im.opts.Tokenizer)
-			if err != nil {
-				return nil, fmt.Errorf("tokenizer %s: %w", im.opts.Tokenizer.Name(), err)
-			}
-			return p, nil
-		})}
-	}
-	var err error
-	switch im.format {
-	case ShareGPT:
-		im.reader, err = newShareGPT(im)
-	case OpenAI:
-		im.reader = newOpenAI(im)
-	case Batch:
-		im.reader = newBatch(im)
-	case Questions:
-		im.reader = newQuestions(im)
-	case Parquet:
-		im.reader, err = newParquet(im)
-	case Mooncake:
-		im.reader, err = newMooncake(im)
-	case Qwen:
-		im.reader, err = newQwen(im)
-	case Agent:
-		im.reader = newAgent(im)
-	case AIPerf:
-		im.reader = newAIPerf(im)
-	case AIPerfRaw:
-		im.reader, err = newAIPerfRaw(im)
-	case Azure:
-		im.reader, err = newAzure(im)
-	case BurstGPT:
-		im.reader, err = newBurst(im)
-	default:
-		err = fmt.Errorf("import: format %s is not available", im.format)
-	}
-	return err
+	return io.EOF
 }
 
-// Format is the format that is read, told by content where none was given.
-func (im *Importer) Format() Format { return im.format }
+// notDataset wraps why a file has no format.
+type notDataset struct{ error }
 
-// Close closes the source and removes temporary files.
+func (n *notDataset) Unwrap() error { return n.error }
+
+// begin tells a source's format and opens its reader.
+func (im *Importer) begin(src *source) error {
+	format := im.opts.Format
+	if src.kind == kindParquet {
+		switch kind, err := schemas.Inspect(src.file.Name()); {
+		case err != nil:
+			return &notDataset{err}
+		case kind == schemas.KindConversations:
+			format = Conversations
+		case kind != "":
+			return &notDataset{fmt.Errorf("it is a file of %s: look into it with analyze", kind)}
+		}
+	}
+	keys, err := src.keys()
+	if format == "" || format == Auto {
+		for i := 0; i < len(keys) && err == nil; i++ {
+			var no error
+			if format, no = formatOf(&im.chats, keys[i]); no == nil {
+				break
+			} else if i == len(keys)-1 {
+				_, err = formatOf(&im.chats, keys[0])
+			}
+		}
+		if err != nil {
+			return &notDataset{err}
+		}
+	}
+	if im.opts.Tokenizer == nil && format != Chat && format != Conversations {
+		return fmt.Errorf("it is a trace (%s) without texts: make a dataset of it with 'parley generate --from %s'", format, src.name)
+	}
+	im.report.formats[format]++
+	im.report.noteAt("files read as "+string(format), Where{File: src.name}, "")
+	for _, f := range formats {
+		if f.format == format {
+			im.reader, err = f.open(im, src)
+			return err
+		}
+	}
+	return fmt.Errorf("format %s is not available", format)
+}
+
+// Format is the format that is read, told by content where none was given; those of several files stand
+// together.
+func (im *Importer) Format() string { return im.report.Format() }
+
+// Close closes the sources and removes temporary files.
 func (im *Importer) Close() error {
 	var errs []error
-	for _, c := range slices.Backward(im.closes) {
-		errs = append(errs, c())
+	for _, s := range append(im.keep, im.source) {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
 	}
-	im.closes = nil
-	return errors.Join(append(errs, im.source.Close())...)
+	im.keep, im.source = nil, nil
+	return errors.Join(errs...)
 }
 
 // Items gives the items in order. It is for one goroutine. An error ends it.
@@ -212,9 +277,13 @@ func (im *Importer) Items() iter.Seq2[Item, error] {
 		for {
 			item, err := im.reader.next()
 			if errors.Is(err, io.EOF) {
-				return
-			}
-			if err != nil {
+				if err = im.advance(); err == nil {
+					continue
+				}
+				if errors.Is(err, io.EOF) {
+					return
+				}
+			} else if err != nil {
 				err = fmt.Errorf("import: %s: %w", im.source.name, err)
 			}
 			if !yield(item, err) || err != nil {
@@ -228,7 +297,7 @@ func (im *Importer) Items() iter.Seq2[Item, error] {
 func (im *Importer) Finish(item Item) (Result, error) {
 	res := Result{item: item, problem: item.problem}
 	if res.problem == nil {
-		res.rows, res.problem = item.work()
+		res.made, res.problem = item.work()
 	}
 	res.item.work = nil
 	if res.problem != nil {
@@ -239,21 +308,15 @@ func (im *Importer) Finish(item Item) (Result, error) {
 		return res, nil
 	}
 	for i := range res.rows {
-		if c := &res.rows[i]; item.exact {
-			c.Turns = cleanTurns(c.Turns)
-		} else {
+		c := &res.rows[i]
+		if len(c.Turns) == 0 {
+			c.Turns = append([]schemas.Turn{}, schemas.DeriveTurns(c.Messages)...) // never null
+		}
+		if !item.exact && im.opts.Tokenizer != nil {
 			im.countTokens(c)
 		}
 	}
 	return res, nil
-}
-
-// cleanTurns is there so that a row always has a list of turns.
-func cleanTurns(t []schemas.Turn) []schemas.Turn {
-	if t == nil {
-		return []schemas.Turn{}
-	}
-	return t
 }
 
 // Commit takes the results in the order of their items, on one goroutine. It gives the conversations to
@@ -272,6 +335,9 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 		return nil, true
 	}
 	im.report.Kept += res.item.records
+	for _, n := range append(res.item.notes, res.notes...) {
+		im.report.noteAt(n.What, res.item.where, n.Detail)
+	}
 	renamed := map[string]string{}
 	rows := res.rows
 	for i := range rows {
@@ -279,7 +345,7 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 		if id := im.ids.unique(c.ConversationID); id != c.ConversationID {
 			renamed[c.ConversationID] = id
 			c.ConversationID = id
-			im.report.note("identifiers that came twice and were made unique", 1)
+			im.report.noteAt("identifiers that came twice and were made unique", res.item.where, "")
 		}
 		if c.ParentID != nil {
 			if id, ok := renamed[*c.ParentID]; ok {
@@ -300,6 +366,8 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 	return rows, !im.finished
 }
 
+const noTurn = "no turn: nobody asks for an answer"
+
 // refuse applies the filters. Conversations that belong together (a coding agent and its sub-agents)
 // stay or go by the first of them.
 func (im *Importer) refuse(rows []schemas.Conversation) *problem {
@@ -310,7 +378,7 @@ func (im *Importer) refuse(rows []schemas.Conversation) *problem {
 	n := len(c.Turns)
 	switch {
 	case n == 0:
-		return because("no turn: nobody asks for an answer")
+		return because(noTurn)
 	case n < im.opts.MinTurns:
 		return because(fmt.Sprintf("fewer than %d turns", im.opts.MinTurns))
 	case im.opts.MaxTurns > 0 && n > im.opts.MaxTurns:
@@ -351,5 +419,15 @@ func (im *Importer) Conversations() iter.Seq2[schemas.Conversation, error] {
 	}
 }
 
+// Bad gives the first record that could not be read, if there is one. Those without a turn are no such records.
+func (im *Importer) Bad() *Problem {
+	for i := range im.report.Problems {
+		if p := &im.report.Problems[i]; p.Reason != noTurn {
+			return p
+		}
+	}
+	return nil
+}
+
 // Report tells what was read, kept and left out so far.
-func (im *Importer) Report() Report { return im.report.clone() }
+func (im *Importer) Report() *Report { return im.report.clone() }

@@ -13,11 +13,11 @@ func TestAIPerf(t *testing.T) {
 {"session_id":"s4","turns":[{"output_length":3}]}
 `
 	rows, r := read(t, write(t, "p.jsonl", lines), Options{})
-	if r.Format != AIPerf || len(rows) != 2 || r.Skipped["bad record"] != 2 {
+	if r.Format() != string(AIPerf) || len(rows) != 2 || r.Skipped["bad record"] != 2 {
 		t.Fatalf("%d rows, %+v", len(rows), r)
 	}
 	c := rows[0]
-	if outline(c) != "u:one|a:<nil>|u:two|a:<nil>|u:ab" || *c.StartOffsetMS != 500 || *c.Turns[1].ThinkTimeMS != 1500 || num(c.Turns[1].OutputTokens) != 8 || c.Turns[2].MessageIndex != 5 {
+	if outline(c) != "u:one|a:<nil>|u:two|a:<nil>|u:ab" || *c.StartOffsetMS != 400 || *c.Turns[1].ThinkTimeMS != 1500 || num(c.Turns[1].OutputTokens) != 8 || c.Turns[2].MessageIndex != 5 {
 		t.Errorf("%s %+v", outline(c), c)
 	}
 	if *c.Messages[4].Parts != `[{"text":"a","type":"text"},{"text":"b","type":"text"},{"image_url":{"url":"https://x/y.png"},"type":"image_url"}]` {
@@ -38,14 +38,14 @@ func TestAIPerfRaw(t *testing.T) {
 {"timestamp":20,"input_length":600,"output_length":4,"hash_ids":[7,10]}
 `
 	rows, r := read(t, write(t, "p.jsonl", lines), Options{})
-	if r.Format != AIPerfRaw || len(rows) != 3 || r.Read != 4 || r.Kept != 4 || r.Turns != 4 {
+	if r.Format() != string(AIPerfRaw) || len(rows) != 3 || r.Read != 4 || r.Kept != 4 || r.Turns != 4 {
 		t.Fatalf("%d rows, %+v", len(rows), r)
 	}
 	c := rows[0]
 	if c.ConversationID != "b" || len(c.Turns) != 2 || *c.Turns[1].ThinkTimeMS != 250 || num(c.Turns[1].PromptTokens) != 700 || num(c.Turns[1].OutputTokens) != 1 {
 		t.Errorf("%+v", c)
 	}
-	if outline(rows[1]) != "u:hello" || *rows[1].StartOffsetMS != 10 {
+	if outline(rows[1]) != "u:hello" || *rows[1].StartOffsetMS != 0 {
 		t.Errorf("%+v", rows[1])
 	}
 	a, b := promptTokens(t, &rows[0], 0), promptTokens(t, &rows[2], 0)
@@ -58,7 +58,7 @@ func TestAzure(t *testing.T) {
 	text := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,48,10\r\n2023-11-16 18:17:04.0319601,31,8\r\n" +
 		"2023-11-16 18:17:05.0,0,8\r\n2023-11-16 18:17:06.0,9,0\r\nyesterday,9,9\r\n2023-11-16 18:17:07.0,\"9\"x,9\r\n2024-05-10 00:00:00.009930+00:00,12,3"
 	rows, r := read(t, write(t, "a.csv", text), Options{})
-	if r.Format != Azure || len(rows) != 3 || r.Skipped["bad record"] != 2 || r.Skipped["no answer tokens: a failed request"] != 1 || r.Skipped["no prompt tokens"] != 1 {
+	if r.Format() != string(Azure) || len(rows) != 3 || r.Skipped["bad record"] != 2 || r.Skipped["no answer tokens: a failed request"] != 1 || r.Skipped["no prompt tokens"] != 1 {
 		t.Fatalf("%d rows, %+v", len(rows), r)
 	}
 	if *rows[1].StartOffsetMS != 52.0001 {
@@ -73,7 +73,7 @@ func TestAzure(t *testing.T) {
 
 func TestRealAzure(t *testing.T) {
 	path := shared(t, "azure_2023_code.csv")
-	im, err := Open(path, Options{Tokenizer: tok(t)})
+	im, err := Open([]string{path}, Options{Tokenizer: tok(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestBurstGPT(t *testing.T) {
 70,,1,GPT-4,12,5,17,API log
 `
 	rows, r := read(t, write(t, "b.csv", text), Options{})
-	if r.Format != BurstGPT || len(rows) != 3 || r.Read != 6 || r.Kept != 5 || r.Skipped["no answer tokens: a failed request"] != 1 {
+	if r.Format() != string(BurstGPT) || len(rows) != 3 || r.Read != 6 || r.Kept != 5 || r.Skipped["no answer tokens: a failed request"] != 1 {
 		t.Fatalf("%d rows, %+v", len(rows), r)
 	}
 	c := rows[0]

@@ -26,7 +26,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 			r.buf = append(r.buf, ",\n"...)
 		}
 		r.buf = fmt.Appendf(r.buf, `{"id":"c%d_%d","conversations":[{"from":"human","value":"question %d about %s"},{"from":"gpt","value":"answer %s"}]}`,
-			r.at/2, r.at%2, r.at, strings.Repeat("something ", 20), strings.Repeat("or other ", 60))
+			r.at/2, r.at%2*2, r.at, strings.Repeat("something ", 20), strings.Repeat("or other ", 60))
 		if r.at++; r.at == r.n {
 			r.buf = append(r.buf, ']')
 		}
@@ -40,7 +40,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 // dozens of bytes for each, and not with the text.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	live := func(records int) (uint64, int64) {
-		im, err := Open("-", Options{Tokenizer: tok(t), Stdin: &repeated{n: records}})
+		im, err := Open([]string{"-"}, Options{Tokenizer: tok(t), Stdin: &repeated{n: records}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func BenchmarkShareGPT(b *testing.B) {
 	size += n
 	b.SetBytes(size)
 	for b.Loop() {
-		im, err := Open("-", Options{Tokenizer: tok(b), Stdin: &repeated{n: records}})
+		im, err := Open([]string{"-"}, Options{Tokenizer: tok(b), Stdin: &repeated{n: records}})
 		if err != nil {
 			b.Fatal(err)
 		}

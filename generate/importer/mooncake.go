@@ -1,14 +1,12 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-
-	"parley/schemas"
 )
 
 // mooncakeBlock is the size of a block in Mooncake's traces (FAST25-release/traces in its repository).
@@ -16,25 +14,24 @@ const mooncakeBlock = 512
 
 // mooncakeLine is one request of a Mooncake trace.
 type mooncakeLine struct {
-	Timestamp    *float64 `json:"timestamp"` // ms
-	InputLength  *int     `json:"input_length"`
-	OutputLength *int     `json:"output_length"`
+	Timestamp    number   `json:"timestamp"` // ms
+	InputLength  number   `json:"input_length"`
+	OutputLength number   `json:"output_length"`
 	HashIDs      []uint64 `json:"hash_ids"`
 }
 
-func (l *mooncakeLine) request(space uint64, own uint64, size int) (*request, *problem) {
-	if l.InputLength == nil {
+// request gives a line's request. unit is that of its time stamp, in ms.
+func (l *mooncakeLine) request(space, own uint64, size int, unit float64) (*request, *problem) {
+	if !l.InputLength.given {
 		return nil, badRecord("it has no input_length")
 	}
-	r := &request{in: *l.InputLength, hashes: hashes{size: size, ids: scoped(space, l.HashIDs), own: mix(space, mix(own, 1<<63))}}
-	if l.OutputLength != nil {
-		r.out = *l.OutputLength
-	}
-	if l.Timestamp != nil {
-		if math.IsNaN(*l.Timestamp) || math.Abs(*l.Timestamp) > 1e15 {
-			return nil, badRecord("a timestamp of %v", *l.Timestamp)
-		}
-		r.at = *l.Timestamp
+	r := &request{hashes: hashes{size: size, ids: scoped(space, l.HashIDs), own: mix(space, mix(own, 1<<63))}}
+	var p1, p2, p3 *problem
+	r.in, p1 = l.InputLength.count("a prompt", maxPromptTokens)
+	r.out, p2 = l.OutputLength.count("an answer", maxOutputTokens)
+	r.at, p3 = l.Timestamp.ms(unit)
+	if p := cmp.Or(p1, p2, p3); p != nil {
+		return nil, p
 	}
 	return r, r.check()
 }
@@ -50,39 +47,76 @@ func parseError(err error) *problem {
 
 // mooncake gives each request as a conversation of one turn, whose prompt is exactly that of the hashes.
 type mooncake struct {
-	im    *Importer
-	scan  *scanner
+	*records
 	space uint64
+	size  int
 	cache infiniteCache
+	times arrivals
+	ahead []line // read to tell the size of blocks
 }
 
-func newMooncake(im *Importer) (reader, error) {
-	m := &mooncake{im: im, scan: newScanner(im.source.reader()), space: scope("mooncake"), cache: infiniteCache{}}
+type line struct {
+	item Item
+	mooncakeLine
+}
+
+func newMooncake(im *Importer, src *source) (reader, error) {
+	r, err := im.records(src, nil)
+	if err != nil {
+		return nil, err
+	}
+	m := &mooncake{records: r, space: scope("mooncake"), cache: infiniteCache{}}
+	var seen []*mooncakeLine
+	for len(m.ahead) < 64 {
+		l, err := m.line()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.ahead = append(m.ahead, l)
+		seen = append(seen, &l.mooncakeLine)
+	}
+	m.size = im.blockSize(seen, mooncakeBlock)
 	if im.opts.LinkPrefixes {
 		return m.link()
 	}
 	return m, nil
 }
 
+// line parses the next line.
+func (m *mooncake) line() (line, error) {
+	item, rec, err := m.record()
+	l := line{item: item}
+	if err != nil {
+		return l, err
+	}
+	l.item.exact = true
+	if item.problem == nil {
+		if err := json.Unmarshal(rec.Data, &l.mooncakeLine); err != nil {
+			l.item.problem = parseError(err)
+		}
+	}
+	return l, nil
+}
+
 // read gives the next request, or the problem of a bad one.
 func (m *mooncake) read() (Item, *request, error) {
-	rec, err := m.scan.next()
-	if err != nil {
+	var l line
+	var err error
+	if len(m.ahead) > 0 {
+		l, m.ahead = m.ahead[0], m.ahead[1:]
+	} else if l, err = m.line(); err != nil {
 		return Item{}, nil, err
 	}
-	item := Item{where: Where{File: m.im.source.name, Line: rec.line, Record: rec.number}, records: 1, exact: true}
-	if rec.bad != "" {
-		item.problem = badRecord("%s", rec.bad)
-		return item, nil, nil
+	var r *request
+	if l.item.problem == nil {
+		if r, l.item.problem = l.request(m.space, uint64(l.item.where.Record), m.size, 1); l.item.problem == nil {
+			r.at = m.times.since(r.at, &l.item)
+		}
 	}
-	var line mooncakeLine
-	if err := json.Unmarshal(rec.data, &line); err != nil {
-		item.problem = parseError(err)
-		return item, nil, nil
-	}
-	r, p := line.request(m.space, uint64(rec.number), mooncakeBlock)
-	item.problem = p
-	return item, r, nil
+	return l.item, r, nil
 }
 
 func (m *mooncake) next() (Item, error) {
@@ -100,21 +134,6 @@ func (m *mooncake) plan(r *request, number int64) *plan {
 	p := &plan{id: fmt.Sprintf("mooncake-%d", number), start: &r.at}
 	p.begin(r, 0, nil)
 	return p
-}
-
-// texts is the work of making planned conversations.
-func (im *Importer) texts(plans ...*plan) func() ([]schemas.Conversation, *problem) {
-	return func() ([]schemas.Conversation, *problem) {
-		rows := make([]schemas.Conversation, 0, len(plans))
-		for _, p := range plans {
-			c, problem := im.conversation(p)
-			if problem != nil {
-				return nil, problem
-			}
-			rows = append(rows, c)
-		}
-		return rows, nil
-	}
 }
 
 // planned gives items that were planned beforehand.
@@ -148,7 +167,7 @@ func (m *mooncake) link() (reader, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("import: %s: %w", m.im.source.name, err)
+			return nil, err
 		}
 		if item.problem != nil {
 			out.items = append(out.items, item)

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
+
+	"parley/generate/chatshape"
+	"parley/generate/rawjson"
 )
 
 // qwenBlock is the size of a block in the Qwen-Bailian traces (alibaba-edu/qwen-bailian-usagetraces-anon).
@@ -37,44 +41,64 @@ type chat struct {
 // with its whole prompt.
 type qwen struct {
 	im    *Importer
+	src   *source
 	space uint64
+	size  int
 	cache infiniteCache
 	chats []chat
 	at    int
 	queue []Item
 }
 
-func newQwen(im *Importer) (reader, error) {
-	if err := im.source.seekable(); err != nil {
+func newQwen(im *Importer, src *source) (reader, error) {
+	if err := src.asLines(nil); err != nil {
 		return nil, err
 	}
-	q := &qwen{im: im, space: scope("qwen"), cache: infiniteCache{}}
+	in, err := src.records(nil)
+	if err != nil {
+		return nil, err
+	}
+	q := &qwen{im: im, src: src, space: scope("qwen"), cache: infiniteCache{}}
 	byID := map[int64]int32{}
-	s := newScanner(im.source.reader())
+	var seen []*mooncakeLine
 	for {
-		rec, err := s.next()
+		rec, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("import: %s: %w", im.source.name, err)
+			return nil, err
 		}
-		c := chat{place: placeOf(rec), line: rec.line, next: -1}
-		if rec.bad != "" {
+		if len(seen) < 64 {
+			l := &mooncakeLine{}
+			if json.Unmarshal(rec.Data, l) == nil {
+				seen = append(seen, l)
+			}
+		}
+		c := chat{place: placeOf(rec), line: rec.Line, next: -1}
+		if rec.Bad != "" {
 			c.size = 0
-			q.queue = append(q.queue, q.bad(&c, badRecord("%s", rec.bad)))
+			q.queue = append(q.queue, q.bad(&c, badRecord("%s", rec.Bad)))
 			continue
 		}
-		c.id, _ = strconv.ParseInt(string(field(rec.data, "chat_id")), 10, 64)
-		c.parent, err = strconv.ParseInt(string(field(rec.data, "parent_chat_id")), 10, 64)
+		c.id, _ = strconv.ParseInt(string(rawjson.Field(rec.Data, "chat_id")), 10, 64)
+		c.parent, err = strconv.ParseInt(string(rawjson.Field(rec.Data, "parent_chat_id")), 10, 64)
 		if err != nil {
 			c.parent = -1
 		}
-		c.at, _ = strconv.ParseFloat(string(field(rec.data, "timestamp")), 64)
+		c.at, _ = strconv.ParseFloat(string(rawjson.Field(rec.Data, "timestamp")), 64)
 		if _, twice := byID[c.id]; !twice {
 			byID[c.id] = int32(len(q.chats))
 		}
 		q.chats = append(q.chats, c)
+	}
+	q.size = im.blockSize(seen, qwenBlock)
+	first := math.Inf(1)
+	for i := range q.chats {
+		first = min(first, q.chats[i].at)
+	}
+	for i := range q.chats {
+		q.chats[i].at -= first
 	}
 	order := make([]int32, len(q.chats)) // by time, so that the first child is the earliest
 	for i := range order {
@@ -90,7 +114,7 @@ func newQwen(im *Importer) (reader, error) {
 		switch {
 		case !ok:
 			im.report.note("chats whose parent is outside of the file", 1)
-		case j != i && q.chats[j].next < 0 && q.chats[j].at <= c.at && c.at > 0:
+		case j != i && q.chats[j].next < 0 && q.chats[j].at <= c.at:
 			q.chats[j].next, c.child = i, true
 		default:
 			im.report.note("chats that branch off from a parent that goes on elsewhere", 1)
@@ -100,7 +124,7 @@ func newQwen(im *Importer) (reader, error) {
 }
 
 func (q *qwen) bad(c *chat, p *problem) Item {
-	return Item{where: Where{File: q.im.source.name, Line: c.line, Record: int64(c.number)}, records: 1, problem: p}
+	return Item{where: q.src.where(rawjson.Record{Line: c.line, Number: int64(c.number)}), records: 1, problem: p}
 }
 
 func (q *qwen) next() (Item, error) {
@@ -132,7 +156,7 @@ func (q *qwen) chain(c *chat) error {
 		p = nil
 	}
 	for {
-		data, err := c.read(q.im.source.file)
+		data, err := c.read(q.src.file)
 		if err != nil {
 			return err
 		}
@@ -142,24 +166,22 @@ func (q *qwen) chain(c *chat) error {
 		if err := json.Unmarshal(data, &line); err != nil {
 			problem = parseError(err)
 		} else {
-			r, problem = line.request(q.space, uint64(c.number), qwenBlock)
+			r, problem = line.request(q.space, uint64(c.number), q.size, 1000)
 		}
 		switch {
 		case problem != nil:
 			flush()
 			q.queue = append(q.queue, q.bad(c, problem))
 		case p != nil && r.continues(p.last):
-			r.at *= 1000
+			r.at = c.at * 1000
 			q.cache.hits(r.ids)
 			// The trace tells arrivals only, so the think time has the answer's own time in it.
 			p.extend(r, person(max(r.at-p.last.at, 0)))
 			item.records++
 		default:
-			if p != nil {
-				q.im.report.note("chats that do not go on from their parent's prompt", 1)
-			}
+			apart := p != nil
 			flush()
-			r.at *= 1000
+			r.at = c.at * 1000
 			r.cached = q.cache.hits(r.ids) * r.size
 			p = &plan{id: fmt.Sprintf("qwen-%d", c.id), start: &r.at, tags: map[string]string{}}
 			if line.Type != "" {
@@ -168,6 +190,9 @@ func (q *qwen) chain(c *chat) error {
 			p.begin(r, 0, nil)
 			item = q.bad(c, nil)
 			item.exact = true
+			if apart {
+				item.notes = append(item.notes, chatshape.Note{What: "chats that do not go on from their parent's prompt"})
+			}
 		}
 		if c.next < 0 {
 			flush()

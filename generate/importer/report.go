@@ -8,24 +8,57 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // maxProblems bounds the list of bad records in a report; the counts go on.
 const maxProblems = 50
 
-// Report is what became of the records of a source: Read is Kept plus all of Skipped.
+// Report is what became of the records of the sources: Read is Kept plus all of Skipped.
 type Report struct {
-	Source        string
-	Format        Format
-	Read          int64            // records of the source (elements, lines, rows)
+	Read          int64            // records of the sources (elements, lines, rows)
 	Kept          int64            // records that are in the conversations
 	Skipped       map[string]int64 // records left out, by reason
 	Conversations int64
 	Turns         int64
 	Problems      []Problem // the first records that were left out, and why
-	Notes         []string  // what was done to the rest, such as parts joined
+	Notes         []string  // what was done to the rest, such as parts joined, with an example each
 
-	noted map[string]int64
+	mu      sync.Mutex
+	formats map[Format]int64 // files
+	noted   map[string]*noted
+	several bool // several files are read
+}
+
+// noted is how often something was done, and where first.
+type noted struct {
+	n       int64
+	example string
+}
+
+// leftOutFiles counts the files of a folder that are no datasets.
+const leftOutFiles = "files of the folder left out"
+
+// shapeNote counts records by their shape.
+const shapeNote = "records of the shape "
+
+// Format names what was read.
+func (r *Report) Format() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	for _, f := range slices.Sorted(maps.Keys(r.formats)) {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}
+
+// leftOut tells the first file that is no dataset.
+func (r *Report) leftOut() string {
+	if n := r.noted[leftOutFiles]; n != nil {
+		return n.example
+	}
+	return "there is none"
 }
 
 // Problem is a record that was left out.
@@ -94,20 +127,55 @@ func (r *Report) skip(w Where, p *problem, records int64) {
 }
 
 func (r *Report) note(what string, n int64) {
-	if n > 0 {
-		r.noted[what] += n
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count(what, n, "")
 }
 
-func (r *Report) clone() Report {
-	c := *r
-	c.Skipped = maps.Clone(r.Skipped)
-	c.Problems = slices.Clone(r.Problems)
-	c.Notes = slices.Clone(r.Notes)
-	for _, what := range slices.Sorted(maps.Keys(r.noted)) {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s: %d", what, r.noted[what]))
+// noteAt notes what was done to a record, or to a file.
+func (r *Report) noteAt(what string, w Where, detail string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	example := w.File
+	if w.Record > 0 {
+		example = w.String()
 	}
-	c.noted = nil
+	if detail != "" {
+		example += ": " + detail
+	}
+	r.count(what, 1, example)
+}
+
+func (r *Report) count(what string, n int64, example string) {
+	if r.noted[what] == nil {
+		r.noted[what] = &noted{example: example}
+	}
+	r.noted[what].n += n
+}
+
+// clone gives the report as it is now. Which files were read is told only where there were several.
+func (r *Report) clone() *Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &Report{Read: r.Read, Kept: r.Kept, Conversations: r.Conversations, Turns: r.Turns,
+		Skipped: maps.Clone(r.Skipped), Problems: slices.Clone(r.Problems), formats: r.formats}
+	shapes := 0
+	for what := range r.noted {
+		if strings.HasPrefix(what, shapeNote) {
+			shapes++
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.noted)) {
+		n := r.noted[what]
+		if strings.HasPrefix(what, "files read as ") && !r.several || strings.HasPrefix(what, shapeNote) && shapes == 1 {
+			continue
+		}
+		text := fmt.Sprintf("%s: %d", what, n.n)
+		if n.example != "" {
+			text += fmt.Sprintf(" (%s)", n.example)
+		}
+		c.Notes = append(c.Notes, text)
+	}
 	return c
 }
 

@@ -10,174 +10,116 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"parley/generate/rawjson"
 )
 
-// source is the input: a file, or something that can only be read once.
+// source is one input: a file, or something that can only be read once.
 type source struct {
-	name  string
-	file  *os.File  // set where the input can be read again from any place
-	once  io.Reader // set where not
-	close []func() error
-	files []fileAt // of a folder, as they were opened
+	name   string
+	file   *os.File  // set where the input can be read again from any place
+	once   io.Reader // set where not
+	kind   kind
+	rows   bool // its records are rows
+	lines  bool // and have lines
+	late   bool // work on its items reads it again
+	opened bool // the input that is read once is in use
+	close  []func() error
+}
+
+// kind is the kind of file that records come in.
+type kind int
+
+const (
+	kindJSON kind = iota // an array, or lines
+	kindCSV
+	kindParquet
+)
+
+// carrier cuts a file into records, each a JSON object. A record's data are valid until the next call, or
+// from Keep as long as they are wanted.
+type carrier interface {
+	Next() (rawjson.Record, error)
+	Keep(rawjson.Record) []byte
+}
+
+// filesOf gives the files that a path stands for: itself, or those of a folder in the order of their names.
+func filesOf(path string) (files []string, folder bool, err error) {
+	if path == "-" {
+		return []string{path}, false, nil
+	}
+	st, err := os.Stat(path)
+	if err != nil || !st.IsDir() {
+		return []string{path}, false, err
+	}
+	entries, err := os.ReadDir(path)
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("the folder %s has no files", path)
+	}
+	return files, true, err
 }
 
 // openSource opens a path; "-" is stdin. Files that gzip or zstd compressed are unpacked on the way.
 func openSource(path string, stdin io.Reader) (*source, error) {
+	s := &source{name: path, lines: true}
 	if path == "-" {
 		if stdin == nil {
 			stdin = os.Stdin
 		}
-		return newSource("stdin", stdin)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("import: %w", err)
-	}
-	info, err := f.Stat()
-	if err == nil && info.IsDir() {
-		return openFolder(path, f)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("import: %s: %w", path, err), f.Close())
-	}
-	var s *source
-	if info.Mode().IsRegular() {
-		head := make([]byte, 4)
-		n, _ := f.ReadAt(head, 0)
-		if unpacker(head[:n]) == nil {
-			return &source{name: path, file: f, close: []func() error{f.Close}}, nil
-		}
-	}
-	if s, err = newSource(path, f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	s.close = append(s.close, f.Close)
-	return s, nil
-}
-
-// openFolder makes one source of the JSON files of a folder, in the order of their names: a set of traces
-// that comes as one file each.
-func openFolder(path string, f *os.File) (*source, error) {
-	entries, err := f.ReadDir(-1)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("import: %w", err)
-	}
-	s := &source{name: path}
-	var names []string
-	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && (ext == ".json" || ext == ".jsonl") {
-			names = append(names, filepath.Join(path, e.Name()))
-		}
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("import: the folder %s has no .json or .jsonl files", path)
-	}
-	slices.Sort(names)
-	files := &filesReader{source: s, names: names}
-	s.once = files
-	s.close = append(s.close, files.Close)
-	return s, nil
-}
-
-// filesReader reads files one after the other, with a line break between.
-type filesReader struct {
-	source *source
-	names  []string
-	file   *os.File
-	off    int64
-}
-
-func (r *filesReader) Read(p []byte) (int, error) {
-	for {
-		if r.file == nil {
-			if len(r.names) == 0 {
-				return 0, io.EOF
-			}
-			f, err := os.Open(r.names[0])
-			if err != nil {
-				return 0, err
-			}
-			r.source.files = append(r.source.files, fileAt{r.names[0], r.off})
-			r.file, r.names = f, r.names[1:]
-		}
-		n, err := r.file.Read(p)
-		if errors.Is(err, io.EOF) && n == 0 {
-			err = r.file.Close()
-			r.file = nil
-			if len(p) > 0 {
-				p[0], n = '\n', 1
-			}
-		}
-		r.off += int64(n)
-		if n > 0 || err != nil {
-			return n, err
-		}
-	}
-}
-
-// Close closes the file that is being read.
-func (r *filesReader) Close() error {
-	if r.file == nil {
-		return nil
-	}
-	err := r.file.Close()
-	r.file = nil
-	return err
-}
-
-// fileAt says where a file of a folder begins in what is read.
-type fileAt struct {
-	name string
-	off  int64
-}
-
-// where gives the place of a record.
-func (s *source) where(rec record) Where {
-	w := Where{File: s.name, Line: rec.line, Record: rec.number}
-	for _, f := range s.files {
-		if f.off <= rec.off {
-			w.File, w.Line = f.name, 0
-		}
-	}
-	return w
-}
-
-func newSource(name string, in io.Reader) (*source, error) {
-	br := bufio.NewReaderSize(in, 64<<10)
-	head, _ := br.Peek(4)
-	s := &source{name: name, once: br}
-	if open := unpacker(head); open != nil {
-		r, closer, err := open(br)
+		s.name, s.once = "stdin", stdin
+	} else {
+		f, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("import: %s: %w", name, err)
+			return nil, err
 		}
-		s.once = r
-		s.close = append(s.close, closer)
+		s.file, s.close = f, []func() error{f.Close}
+		if st, err := f.Stat(); err != nil {
+			return nil, errors.Join(err, f.Close())
+		} else if !st.Mode().IsRegular() {
+			s.file, s.once = nil, f
+		}
+	}
+	head, err := s.peek(4)
+	if err == nil {
+		err = s.unpack(head)
+	}
+	if err == nil && bytes.Equal(head, []byte("PAR1")) {
+		s.kind, s.rows, s.lines = kindParquet, true, false
+		err = s.seekable()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// unpacker gives what opens a compressed file with that beginning; nil for others.
-func unpacker(head []byte) func(io.Reader) (io.Reader, func() error, error) {
+// unpack reads a compressed file through what unpacks it.
+func (s *source) unpack(head []byte) error {
+	in := s.once
+	if s.file != nil {
+		in = s.file
+	}
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return func(in io.Reader) (io.Reader, func() error, error) {
-			r, err := gzip.NewReader(in)
-			if err != nil {
-				return nil, nil, err
-			}
-			return r, r.Close, nil
+		r, err := gzip.NewReader(bufio.NewReaderSize(in, 64<<10))
+		if err != nil {
+			return err
 		}
+		s.file, s.once, s.close = nil, r, append(s.close, r.Close)
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return func(in io.Reader) (io.Reader, func() error, error) {
-			r, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
-			if err != nil {
-				return nil, nil, err
-			}
-			return r, func() error { r.Close(); return nil }, nil
+		r, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return err
 		}
+		s.file, s.once, s.close = nil, r, append(s.close, func() error { r.Close(); return nil })
 	}
 	return nil
 }
@@ -187,49 +129,155 @@ func (s *source) peek(n int) ([]byte, error) {
 	if s.file != nil {
 		head := make([]byte, n)
 		got, err := s.file.ReadAt(head, 0)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("import: %s: %w", s.name, err)
+		if errors.Is(err, io.EOF) {
+			err = nil
 		}
-		return head[:got], nil
+		return head[:got], err
 	}
 	br := bufio.NewReaderSize(s.once, n)
 	head, err := br.Peek(n)
-	s.once = br
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("import: %s: %w", s.name, err)
+	if s.once = br; errors.Is(err, io.EOF) {
+		err = nil
 	}
-	return bytes.Clone(head), nil
+	return bytes.Clone(head), err
 }
 
-// reader gives the input from its beginning. An input that is read once gives it only once.
-func (s *source) reader() io.Reader {
+// keys tells the kind of file, and the fields of its records: those of the first, and where that one is damaged
+// of the next ones.
+func (s *source) keys() ([]map[string]byte, error) {
+	if s.kind == kindParquet {
+		keys, err := parquetKeys(s.file)
+		return []map[string]byte{keys}, err
+	}
+	head, err := s.peek(peekSize)
+	if err != nil {
+		return nil, err
+	}
+	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	switch {
+	case len(text) == 0:
+		return nil, errors.New("it is empty")
+	case text[0] == '{' || text[0] == '[':
+		if rest := bytes.TrimLeft(text, "[ \t\r\n"); len(rest) == 0 || rest[0] == ']' {
+			return nil, errors.New("it holds no records")
+		}
+		list := []map[string]byte{keysOf(text)}
+		for in := rawjson.NewScanner(bytes.NewReader(text)); len(list) < 10; {
+			rec, err := in.Next()
+			if err != nil {
+				break // the end of what was looked at
+			}
+			if rec.Bad == "" {
+				list = append(list, keysOf(rec.Data))
+			}
+		}
+		return list, nil
+	}
+	columns := csvHeader(text)
+	if len(columns) < 2 {
+		line, _, _ := bytes.Cut(text[:min(len(text), 80)], newline)
+		return nil, fmt.Errorf("it is neither JSON, Parquet nor CSV; it begins with %q", line)
+	}
+	s.kind, s.rows = kindCSV, true
+	keys := map[string]byte{}
+	for _, c := range columns {
+		keys[c] = 's'
+	}
+	return []map[string]byte{keys}, nil
+}
+
+var newline = []byte("\n")
+
+// records gives the input's records from the beginning, with the fields that are wanted where the kind of file
+// lets others be left unread (nil: all). An input that is read once gives them only once.
+func (s *source) records(want func(column string) bool) (carrier, error) {
+	var in io.Reader = s.once
 	if s.file != nil {
-		return io.NewSectionReader(s.file, 0, 1<<62)
+		in = io.NewSectionReader(s.file, 0, 1<<62)
+	} else if s.opened {
+		return nil, errors.New("internal error: an input that is read once is read twice")
 	}
-	return s.once
+	s.opened = true
+	switch s.kind {
+	case kindParquet:
+		return newParquetRows(s, want)
+	case kindCSV:
+		return newCSVRows(in)
+	}
+	return rawjson.NewScanner(in), nil
 }
 
-// seekable makes sure that the input can be read twice: what cannot is copied into a temporary file,
-// which is removed at the end.
+// seekable makes sure that the input can be read twice: what cannot is copied into a temporary file, which
+// is removed at the end.
 func (s *source) seekable() error {
 	if s.file != nil {
 		return nil
 	}
+	return s.replace(func(f *os.File) error {
+		_, err := io.Copy(f, s.once)
+		return err
+	})
+}
+
+// asLines makes sure that each record can be read at its place: those of other kinds of files are written as
+// JSON lines into a temporary file.
+func (s *source) asLines(want func(string) bool) error {
+	if s.kind == kindJSON {
+		return s.seekable()
+	}
+	c, err := s.records(want)
+	if err != nil {
+		return err
+	}
+	err = s.replace(func(f *os.File) error {
+		out := bufio.NewWriterSize(f, 64<<10)
+		for {
+			rec, err := c.Next()
+			if errors.Is(err, io.EOF) {
+				return out.Flush()
+			}
+			if err != nil {
+				return err
+			}
+			if rec.Bad != "" { // as the scanner will see it again
+				rec.Data = []byte(rec.Bad)
+			}
+			_, _ = out.Write(rec.Data) // Flush tells
+			_ = out.WriteByte('\n')
+		}
+	})
+	s.kind, s.lines = kindJSON, false
+	return err
+}
+
+func (s *source) replace(fill func(f *os.File) error) error {
 	f, err := os.CreateTemp("", "parley-import-*")
 	if err != nil {
-		return fmt.Errorf("import: %s has to be read twice, which needs a temporary file: %w", s.name, err)
+		return fmt.Errorf("it has to be read twice, which needs a temporary file: %w", err)
 	}
 	s.close = append(s.close, func() error { return errors.Join(f.Close(), os.Remove(f.Name())) })
-	if _, err := io.Copy(f, s.once); err != nil {
-		return fmt.Errorf("import: %s: copy into a temporary file: %w", s.name, err)
+	if err := fill(f); err != nil {
+		return fmt.Errorf("copy into a temporary file: %w", err)
 	}
 	s.file, s.once = f, nil
 	return nil
 }
 
+// where gives the place of a record.
+func (s *source) where(rec rawjson.Record) Where {
+	w := Where{File: s.name, Line: rec.Line, Record: rec.Number}
+	if s.rows {
+		w.What = "row"
+	}
+	if !s.lines {
+		w.Line = 0
+	}
+	return w
+}
+
 func (s *source) Close() error {
 	var errs []error
-	for _, c := range s.close {
+	for _, c := range slices.Backward(s.close) {
 		errs = append(errs, c())
 	}
 	s.close = nil

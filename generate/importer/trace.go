@@ -2,7 +2,12 @@ package importer
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 
+	"parley/generate/chatshape"
+	"parley/generate/rawjson"
 	"parley/schemas"
 )
 
@@ -11,6 +16,60 @@ const (
 	maxPromptTokens = 20_000_000
 	maxOutputTokens = 10_000_000
 )
+
+// number is a number of a trace. Some files write 1200.0, and those of CSV may have it in quotes.
+type number struct {
+	v     float64
+	given bool
+}
+
+// UnmarshalJSON takes a number, or a text that is one.
+func (n *number) UnmarshalJSON(raw []byte) error {
+	s, ok := rawjson.Scalar(raw)
+	if !ok {
+		return nil
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("%q is no number", clip(s))
+	}
+	*n = number{v, true}
+	return nil
+}
+
+func clip(s string) string { return s[:min(len(s), 40)] }
+
+// count gives a number of tokens.
+func (n number) count(what string, most int) (int, *problem) {
+	if n.v != math.Trunc(n.v) || n.v < 0 || n.v > float64(most) {
+		return 0, badRecord("%s of %v tokens", what, n.v)
+	}
+	return int(n.v), nil
+}
+
+// ms gives the moment of a time stamp, whose unit is so many milliseconds.
+func (n number) ms(unit float64) (float64, *problem) {
+	if math.Abs(n.v) > 1e16 {
+		return 0, badRecord("a timestamp of %v", n.v)
+	}
+	return n.v * unit, nil
+}
+
+// arrivals counts a file's moments from its first: many traces have the time since 1970.
+type arrivals struct {
+	first float64
+	begun bool
+}
+
+func (a *arrivals) since(at float64, item *Item) float64 {
+	if !a.begun {
+		a.first, a.begun = at, true
+	}
+	if at < a.first {
+		item.notes = append(item.notes, chatshape.Note{What: "arrivals before that of the first record, moved to the start"})
+	}
+	return max(at-a.first, 0)
+}
 
 // request is one request of a trace that records lengths and hashes.
 type request struct {
@@ -28,7 +87,7 @@ func (r *request) check() *problem {
 	case r.out < 0 || r.out > maxOutputTokens:
 		return badRecord("an answer of %d tokens", r.out)
 	case len(r.ids) > r.in/r.size+1:
-		return badRecord("%d hashes for %d tokens in blocks of %d", len(r.ids), r.in, r.size)
+		return badRecord("%d hashes for %d tokens in blocks of %d (is the block size another one? --block-size)", len(r.ids), r.in, r.size)
 	}
 	return nil
 }
@@ -166,4 +225,56 @@ func scoped(space uint64, ids []uint64) []uint64 {
 		out[i] = mix(space, id)
 	}
 	return out
+}
+
+// texts is the work of making planned conversations.
+func (im *Importer) texts(plans ...*plan) func() (made, *problem) {
+	return func() (made, *problem) {
+		var m made
+		for _, p := range plans {
+			c, problem := im.conversation(p)
+			if problem != nil {
+				return made{}, problem
+			}
+			m.rows = append(m.rows, c)
+		}
+		return m, nil
+	}
+}
+
+// blockSizes are the sizes that a trace's blocks may have where nothing says which.
+var blockSizes = []int{16, 32, 64, 128, 256, 512, 1024, 2048, 4096}
+
+// blockSize tells the tokens of a block by how many hashes prompts have: one for each block, with or without
+// the last that is not full. usual is taken where all prompts fit it, and where none fits better.
+func (im *Importer) blockSize(lines []*mooncakeLine, usual int) int {
+	if im.opts.BlockSize > 0 {
+		return im.opts.BlockSize
+	}
+	fits := func(size int) (n, of int) {
+		for _, l := range lines {
+			if in, hashes := int(l.InputLength.v), len(l.HashIDs); hashes > 0 {
+				of++
+				if hashes == in/size || hashes == (in+size-1)/size {
+					n++
+				}
+			}
+		}
+		return n, of
+	}
+	best, most := usual, 0
+	if n, of := fits(usual); n == of {
+		return usual
+	} else if n > 0 {
+		most = n
+	}
+	for _, size := range blockSizes {
+		if n, _ := fits(size); n > most {
+			best, most = size, n
+		}
+	}
+	if best != usual {
+		im.report.note(fmt.Sprintf("blocks are of %d tokens, by the lengths of prompts and their hashes (--block-size says otherwise)", best), 1)
+	}
+	return best
 }

@@ -70,7 +70,7 @@ func TestRealMooncakeCeiling(t *testing.T) {
 		limit = 4000
 	}
 	lines := mooncakeRows(t, path, limit)
-	im, err := Open(path, Options{Tokenizer: tok(t), Limit: limit})
+	im, err := Open([]string{path}, Options{Tokenizer: tok(t), Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,10 +121,10 @@ func TestMooncake(t *testing.T) {
 `
 	path := write(t, "m.jsonl", lines)
 	rows, r := read(t, path, Options{})
-	if r.Format != Mooncake || len(rows) != 4 || r.Skipped["bad record"] != 5 {
+	if r.Format() != string(Mooncake) || len(rows) != 4 || r.Skipped["bad record"] != 5 {
 		t.Fatalf("%d rows, %+v", len(rows), r)
 	}
-	if !strings.Contains(fmt.Sprint(r.Problems), "timestamp is string") {
+	if !strings.Contains(fmt.Sprint(r.Problems), `"x" is no number`) {
 		t.Errorf("problems %v", r.Problems)
 	}
 	var blocks [][]uint64
@@ -199,7 +199,7 @@ func TestQwen(t *testing.T) {
 {"chat_id": 15, "parent_chat_id": 14, "timestamp": 15.5, "input_length": 0, "output_length": 9, "type": "text", "turn": 4, "hash_ids": []}
 `
 	rows, r := read(t, write(t, "q.jsonl", lines), Options{})
-	if r.Format != Qwen || r.Read != 6 || r.Kept != 5 || r.Turns != 5 {
+	if r.Format() != string(Qwen) || r.Read != 6 || r.Kept != 5 || r.Turns != 5 {
 		t.Fatalf("%d rows, %+v", len(rows), r)
 	}
 	var ids []string
@@ -211,7 +211,7 @@ func TestQwen(t *testing.T) {
 		t.Errorf("conversations %s", got)
 	}
 	c := rows[0]
-	if *c.StartOffsetMS != 1500 || *c.Turns[1].ThinkTimeMS != 10000 || num(c.Turns[1].ExpectedCachedTokens) != 48 || c.Tags["type"] != "text" {
+	if *c.StartOffsetMS != 0 || *c.Turns[1].ThinkTimeMS != 10000 || num(c.Turns[1].ExpectedCachedTokens) != 48 || c.Tags["type"] != "text" {
 		t.Errorf("%+v", c)
 	}
 	for i, want := range []int{40, 60} {
@@ -251,7 +251,7 @@ func TestAgent(t *testing.T) {
  {"t":40,"type":"s","model":"big","in":300,"out":4,"hash_ids":[%s],"think_time":1}
 ]}`, ids(1, 6), ids(1, 12), ids(1, 7)+","+ids(50, 55), ids(1, 7)+","+ids(50, 60))
 	rows, r := read(t, write(t, "a.json", trace), Options{})
-	if r.Format != Agent || len(rows) != 3 || r.Read != 1 || r.Turns != 6 {
+	if r.Format() != string(Agent) || len(rows) != 3 || r.Read != 1 || r.Turns != 6 {
 		t.Fatalf("%d rows, %+v", len(rows), r)
 	}
 	root, branch, kid := rows[0], rows[1], rows[2]

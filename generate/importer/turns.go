@@ -8,17 +8,9 @@ import (
 	"parley/schemas/random"
 )
 
-// countTokens fills the turns of a conversation: derived where it has none, with the tokens of its
-// messages. A message's tokens are those of its text and, for tool calls, of the functions' names and
+// countTokens fills the turns of a conversation with the tokens of its messages. A message's tokens are those of its text and, for tool calls, of the functions' names and
 // arguments.
 func (im *Importer) countTokens(c *schemas.Conversation) {
-	if len(c.Turns) == 0 {
-		c.Turns = schemas.DeriveTurns(c.Messages)
-	}
-	if c.Turns == nil {
-		c.Turns = []schemas.Turn{}
-		return
-	}
 	sum := make([]int64, len(c.Messages)+1)
 	for i := range c.Messages {
 		sum[i+1] = sum[i] + im.messageTokens(&c.Messages[i])
@@ -41,8 +33,12 @@ func (im *Importer) countTokens(c *schemas.Conversation) {
 		answered = at
 		if at < len(c.Messages) && c.Messages[at].Role == "assistant" {
 			m := &c.Messages[at]
-			if t.OutputTokens == nil && (m.Content != nil || m.ToolCalls != nil) {
-				n := max(sum[at+1]-sum[at], 1) // a server is not asked for nothing
+			if t.OutputTokens == nil && (m.Content != nil || m.ToolCalls != nil || m.Reasoning != nil) {
+				n := sum[at+1] - sum[at]
+				if m.Reasoning != nil {
+					n += int64(im.opts.Tokenizer.Count(*m.Reasoning))
+				}
+				n = max(n, 1) // a server is not asked for nothing
 				t.OutputTokens = &n
 			}
 			answered++
@@ -78,7 +74,7 @@ func (im *Importer) messageTokens(m *schemas.Message) int64 {
 
 // expectSystemPrompt raises the first turn's expected cached tokens when its system prompt came before.
 func (im *Importer) expectSystemPrompt(c *schemas.Conversation) {
-	if len(c.Messages) == 0 || len(c.Turns) == 0 || c.Messages[0].Role != "system" || c.Messages[0].Content == nil {
+	if im.opts.Tokenizer == nil || len(c.Messages) == 0 || len(c.Turns) == 0 || c.Messages[0].Role != "system" || c.Messages[0].Content == nil {
 		return
 	}
 	t := &c.Turns[0]

@@ -1,4 +1,6 @@
-package importer
+// Package rawjson cuts files of JSON into records and takes records apart without decoding what nobody asks
+// for: decoding a whole record generically costs several times as much as counting its tokens.
+package rawjson
 
 import (
 	"bytes"
@@ -9,24 +11,27 @@ import (
 
 // Bounds of what is taken as one record. A record is held in memory whole, several of them at once.
 const (
-	maxRecord = 256 << 20
+	MaxRecord = 256 << 20
 	maxDepth  = 500
+
+	firstBuffer = 256 << 10
+	large       = 4 << 20
 )
 
-// record is one JSON value of a file, found by its brackets and quotes and not yet parsed.
-type record struct {
-	data   []byte // the scanner's own memory, valid until the next call
-	off    int64  // where it begins in the file
-	line   int64  // the line on which it begins, from 1
-	number int64  // its number in the file, from 1
-	bad    string // why it is none; data is empty then
+// Record is one JSON value of a file, found by its brackets and quotes and not yet parsed.
+type Record struct {
+	Data   []byte // the reader's own memory, valid until the next call
+	Off    int64  // where it begins in the file
+	Line   int64  // the line on which it begins, from 1; 0 where lines mean nothing
+	Number int64  // its number in the file, from 1
+	Bad    string // why it is none; Data is empty then
 }
 
-// scanner cuts a file into records without holding more than one: the elements of one large array, or
+// Scanner cuts a file into records without holding more than one: the elements of one large array, or
 // values one after the other (JSON lines, or pretty-printed). It checks just enough of the grammar (what
 // may stand next to a string, which bracket closes which, no line breaks in strings) to notice a damaged
 // record where it is damaged and to find the next one after it.
-type scanner struct {
+type Scanner struct {
 	in     io.Reader
 	buf    []byte
 	lo, hi int
@@ -40,12 +45,26 @@ type scanner struct {
 	stack                []byte
 }
 
-func newScanner(in io.Reader) *scanner {
-	return &scanner{in: in, buf: make([]byte, 256<<10), line: 1}
+// NewScanner begins at what comes next from a reader.
+func NewScanner(in io.Reader) *Scanner {
+	return &Scanner{in: in, buf: make([]byte, firstBuffer), line: 1}
+}
+
+// Keep gives the data of the record that Next gave last for as long as the caller wants them. A long one's
+// are the scanner's memory itself, which goes on with new memory.
+func (s *Scanner) Keep(rec Record) []byte {
+	if len(rec.Data) < large {
+		return bytes.Clone(rec.Data)
+	}
+	rest := s.buf[s.lo:s.hi]
+	s.off += int64(s.lo)
+	s.buf = make([]byte, max(firstBuffer, len(rest)))
+	s.lo, s.hi = 0, copy(s.buf, rest)
+	return rec.Data
 }
 
 // fill reads more behind buf[hi]. It says false when nothing comes any more.
-func (s *scanner) fill() bool {
+func (s *Scanner) fill() bool {
 	if s.eof {
 		return false
 	}
@@ -55,8 +74,14 @@ func (s *scanner) fill() bool {
 		s.hi -= s.lo
 		s.lo = 0
 	}
-	if s.hi == len(s.buf) {
-		s.buf = append(s.buf, make([]byte, len(s.buf))...)
+	if n := len(s.buf); s.hi == n {
+		more := n
+		if n >= large { // a record of tens of megabytes must not take twice that
+			more = n / 4
+		}
+		buf := make([]byte, n+more)
+		copy(buf, s.buf)
+		s.buf = buf
 	}
 	for tries := 0; ; tries++ {
 		n, err := s.in.Read(s.buf[s.hi:])
@@ -78,7 +103,7 @@ func (s *scanner) fill() bool {
 }
 
 // byteAt gives the byte i places on.
-func (s *scanner) byteAt(i int) (byte, bool) {
+func (s *Scanner) byteAt(i int) (byte, bool) {
 	for s.lo+i >= s.hi {
 		if !s.fill() {
 			return 0, false
@@ -88,7 +113,7 @@ func (s *scanner) byteAt(i int) (byte, bool) {
 }
 
 // advance goes n bytes on.
-func (s *scanner) advance(n int) {
+func (s *Scanner) advance(n int) {
 	s.line += int64(bytes.Count(s.buf[s.lo:s.lo+n], newline))
 	s.lo += n
 }
@@ -98,7 +123,7 @@ var newline = []byte("\n")
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 // skipSpace goes past white space, and past commas where they may stand, and gives the next byte.
-func (s *scanner) skipSpace(commas bool) (byte, bool) {
+func (s *Scanner) skipSpace(commas bool) (byte, bool) {
 	for {
 		c, ok := s.byteAt(0)
 		if !ok || !isSpace(c) && !(commas && c == ',') {
@@ -108,8 +133,8 @@ func (s *scanner) skipSpace(commas bool) (byte, bool) {
 	}
 }
 
-// next gives the next record. The error is io.EOF at the end, or what the reader said.
-func (s *scanner) next() (record, error) {
+// Next gives the next record. The error is io.EOF at the end, or what the reader said.
+func (s *Scanner) Next() (Record, error) {
 	if !s.started {
 		s.started = true
 		if c, ok := s.byteAt(0); ok && c == 0xef { // a byte order mark
@@ -123,35 +148,35 @@ func (s *scanner) next() (record, error) {
 		}
 	}
 	if s.done {
-		return record{}, io.EOF
+		return Record{}, io.EOF
 	}
 	c, ok := s.skipSpace(true)
 	switch {
 	case !ok && s.err != nil:
-		return record{}, s.err
+		return Record{}, s.err
 	case !ok && s.array:
 		s.done = true
 		return s.damaged(s.line, "the file ends before its array does"), nil
 	case !ok:
-		return record{}, io.EOF
+		return Record{}, io.EOF
 	case c == ']' && s.array:
 		s.advance(1)
 		s.array = false // what follows, if anything, are values
-		return s.next()
+		return s.Next()
 	}
 	s.number++
-	rec := record{off: s.off + int64(s.lo), line: s.line, number: s.number}
+	rec := Record{Off: s.off + int64(s.lo), Line: s.line, Number: s.number}
 	n, problem := s.value(c)
 	if s.err != nil {
-		return record{}, s.err
+		return Record{}, s.err
 	}
 	if problem == "" {
-		rec.data = s.buf[s.lo : s.lo+n]
+		rec.Data = s.buf[s.lo : s.lo+n]
 		s.advance(n)
 		return rec, nil
 	}
 	s.advance(n)
-	rec.bad = problem
+	rec.Bad = problem
 	switch {
 	case s.eof && s.lo == s.hi:
 		s.done = true
@@ -161,13 +186,13 @@ func (s *scanner) next() (record, error) {
 	return rec, nil
 }
 
-func (s *scanner) damaged(line int64, why string) record {
+func (s *Scanner) damaged(line int64, why string) Record {
 	s.number++
-	return record{off: s.off + int64(s.lo), line: line, number: s.number, bad: why}
+	return Record{Off: s.off + int64(s.lo), Line: line, Number: s.number, Bad: why}
 }
 
 // value measures the value that begins with c. With a problem, n is how far it got.
-func (s *scanner) value(c byte) (n int, problem string) {
+func (s *Scanner) value(c byte) (n int, problem string) {
 	if c != '{' && c != '[' {
 		return s.scalar(), "not an object"
 	}
@@ -179,8 +204,8 @@ func (s *scanner) value(c byte) (n int, problem string) {
 		switch {
 		case !ok:
 			return i, "the file ends within the record"
-		case i > maxRecord:
-			return i, fmt.Sprintf("longer than %d bytes", maxRecord)
+		case i > MaxRecord:
+			return i, fmt.Sprintf("longer than %d bytes", MaxRecord)
 		}
 		switch {
 		case isSpace(c):
@@ -223,7 +248,7 @@ func (s *scanner) value(c byte) (n int, problem string) {
 }
 
 // str goes to the closing quote of a string whose first byte is i places on.
-func (s *scanner) str(i int) (end int, problem string) {
+func (s *Scanner) str(i int) (end int, problem string) {
 	for {
 		for p := s.lo + i; p < s.hi; p++ {
 			switch c := s.buf[p]; {
@@ -240,8 +265,8 @@ func (s *scanner) str(i int) (end int, problem string) {
 			}
 		}
 		i = max(i, s.hi-s.lo)
-		if i > maxRecord {
-			return i, fmt.Sprintf("longer than %d bytes", maxRecord)
+		if i > MaxRecord {
+			return i, fmt.Sprintf("longer than %d bytes", MaxRecord)
 		}
 		if !s.fill() {
 			return min(i, s.hi-s.lo), "the file ends within a string"
@@ -250,14 +275,14 @@ func (s *scanner) str(i int) (end int, problem string) {
 }
 
 // scalar measures something that is no object: up to the next line, comma or bracket.
-func (s *scanner) scalar() int {
+func (s *Scanner) scalar() int {
 	i := 0
 	if c, _ := s.byteAt(0); c == '"' {
 		if end, why := s.str(1); why == "" {
 			return end + 1
 		}
 	}
-	for ; i <= maxRecord; i++ {
+	for ; i <= MaxRecord; i++ {
 		c, ok := s.byteAt(i)
 		if !ok || i > 0 && (c == '\n' || s.array && (c == ',' || c == ']')) {
 			break
@@ -267,7 +292,7 @@ func (s *scanner) scalar() int {
 }
 
 // atLineStart says whether what comes is an opening bracket that begins a line.
-func (s *scanner) atLineStart() bool {
+func (s *Scanner) atLineStart() bool {
 	if s.lo == s.hi || s.buf[s.lo] != '{' && s.buf[s.lo] != '[' {
 		return false
 	}
@@ -280,7 +305,7 @@ func (s *scanner) atLineStart() bool {
 
 // resync goes to where the next record may begin: after a damaged record of an array to an opening brace
 // that follows a closing one and a comma, after one of lines to a brace at the start of a line.
-func (s *scanner) resync() {
+func (s *Scanner) resync() {
 	if !s.array {
 		if s.atLineStart() {
 			return
