@@ -15,12 +15,13 @@ import (
 
 	"parley/generate"
 	"parley/generate/importer"
+	"parley/generate/record"
 )
 
 // generateCommand is the command line of parley generate. The tag for names what a flag belongs to: making (spec),
 // importing (from), describing; a flag without it is harmless anywhere.
 type generateCommand struct {
-	Output string `for:"spec from" short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force. With --shard also a folder: -o parts/"`
+	Output string `for:"spec from record" short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force. With --shard also a folder: -o parts/"`
 	Force  bool   `help:"Overwrite the output."`
 	Preset string `for:"spec" group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
 	Config string `for:"spec" group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON). With --preset, the fields that it gives take the place of the preset's."`
@@ -35,6 +36,10 @@ type generateCommand struct {
 
 	From      []string `for:"from" group:"Source" sep:"none" placeholder:"FILE" help:"A file to import, or a folder of files; - is standard input. Give it several times for one dataset of several files."`
 	Format    string   `for:"from describe" group:"Source" default:"auto" placeholder:"NAME" help:"Their format (default: told by content): chat, conversations, mooncake, qwen, agent, aiperf, aiperf-mooncake, azure, burstgpt."`
+	Record    string   `for:"record" group:"Source" placeholder:"ADDRESS" help:"Record what passes: listen here (127.0.0.1:9000), pass requests on to --upstream, and write the conversations when interrupted."`
+	Upstream  string   `for:"record" group:"Source" placeholder:"URL" help:"Server behind --record."`
+	Redact    bool     `for:"record" group:"Source" help:"Replace recorded texts by words of as many tokens, shared prefixes kept (default)."`
+	KeepText  bool     `for:"record" group:"Source" help:"Keep recorded texts as they are."`
 	Describe  string   `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
 	JSON      bool     `group:"Source" name:"json" help:"Print the description, or the report of what was written, as JSON."`
 	Seed      uint64   `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
@@ -62,6 +67,7 @@ func (generateCommand) Help() string {
   parley generate -o load.parquet --turns 4 --input-tokens 1000 --output-tokens 'normal(200,50)'
   parley generate -o share.parquet --from ShareGPT_V3.json --max-turns 20
   zcat trace.jsonl.gz | parley generate -o trace.parquet --from - --jitter 3s
+  parley generate -o prod.parquet --record 127.0.0.1:9000 --upstream http://127.0.0.1:8000
   parley generate --describe chat.parquet
 
 What is imported is told by its content, in JSON, JSON lines, Parquet or CSV alike, gzip or zstd: chats in
@@ -76,10 +82,14 @@ func (c *generateCommand) ignored() error {
 	switch {
 	case c.Describe != "":
 		does, with = "describe", "--describe"
+	case c.Record != "":
+		does, with = "record", "--record"
 	case len(c.From) > 0:
 		does, with = "from", "--from"
 	case c.recipe().Given():
 		does, with = "spec", "what is made by --preset, --config or lengths"
+	case c.Upstream != "" || c.Redact || c.KeepText:
+		return errors.New("--record: say where to listen, such as 127.0.0.1:9000; --upstream, --redact and --keep-text go with it")
 	default:
 		return nil
 	}
@@ -133,6 +143,12 @@ func (c *generateCommand) run(ctx context.Context, p *program, ui *ui) error {
 	}
 	if c.Describe != "" {
 		return c.describe(ctx, p)
+	}
+	if c.Record != "" {
+		return c.recording(ctx, p, ui)
+	}
+	if len(c.From) == 1 && record.IsSpool(c.From[0]) {
+		return c.seal(p)
 	}
 	o, err := c.options(p.stdin)
 	if err != nil {
