@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -13,8 +14,8 @@ import (
 
 // Corpus is text of the user, cut so that passages of exact lengths can be taken from it.
 //
-// The text is cut before every space between a word (or its punctuation) and a letter, where tokenizers
-// cut as well, and the tokens of each piece are counted once. Some pieces in a row make a segment, and
+// The text is cut where the tokenizer cuts it (and long pieces further, see divide), whatever its language, or if it
+// is source code; and the tokens of each piece are counted once. Some pieces in a row make a segment, and
 // segments one behind the other make an endless tape: first the text in its own order, then again and
 // again in seeded shuffles, the first half of the text and the last half apart. So a segment comes again
 // only after half of the corpus at least, and texts from neighbouring places of the tape share nothing, as
@@ -41,9 +42,10 @@ const (
 	MaxCorpus = 128 << 20
 	// segmentTokens is the least length of a segment but the last.
 	segmentTokens = 48
-	// maxPiece is the longest piece that is used, in tokens: longer ones are not prose (a table, an
-	// encoded picture, a text without spaces).
-	maxPiece = 40
+	// longPiece is the longest piece that is used as it is, in bytes.
+	longPiece = 128
+	// chunkBytes is the text that is cut at a time.
+	chunkBytes = 1 << 20
 	// minCorpus is the least that a corpus must have, in tokens.
 	minCorpus = 200
 )
@@ -59,11 +61,10 @@ func NewCorpus(p *Prose, files []string, workers int, shuffle func(pass uint64) 
 		b.WriteByte('\n')
 	}
 	c := &Corpus{p: p, text: strings.ToValidUTF8(b.String(), "\uFFFD"), shuffle: shuffle, passes: make(map[uint64][]uint32)}
-	c.cut()
-	c.count(max(1, workers))
+	c.cut(max(1, workers))
 	c.segment()
 	if c.tokens < minCorpus || len(c.segments) < 5 {
-		return nil, fmt.Errorf("%s: only %d tokens of text with spaces between words, which is too little to make messages of (at least %d): give a longer text, or none at all for the built-in prose",
+		return nil, fmt.Errorf("%s: only %d tokens of text that can be taken apart (with spaces between words, or in a script that has none), which is too little to make messages of (at least %d): give a longer text, or none at all for the built-in prose",
 			strings.Join(files, ", "), c.tokens, minCorpus)
 	}
 	return c, nil
@@ -87,57 +88,105 @@ func (c *Corpus) Length() int64 { return int64(len(c.segments) - 1) }
 // Tokens gives the number of tokens that the corpus has before it repeats itself.
 func (c *Corpus) Tokens() int64 { return c.tokens }
 
-// cut finds the places where every byte-level tokenizer cuts: before one space, between something that is
-// no space and a letter.
-func (c *Corpus) cut() {
-	for i := 0; i < len(c.text); i++ {
-		if c.text[i] != ' ' || i == 0 {
-			continue
+// cut cuts the text and counts its pieces, in chunks of a fixed size, so that the number of workers changes nothing.
+func (c *Corpus) cut(workers int) {
+	chunks := make([][]piece, (len(c.text)+chunkBytes-1)/chunkBytes)
+	begin := func(i int) int { // of a chunk: at a character
+		at := min(i*chunkBytes, len(c.text))
+		for at < len(c.text) && !utf8.RuneStart(c.text[at]) {
+			at++
 		}
-		if before, _ := utf8.DecodeLastRuneInString(c.text[:i]); unicode.IsSpace(before) {
-			continue
-		}
-		if after, _ := utf8.DecodeRuneInString(c.text[i+1:]); unicode.IsLetter(after) {
-			c.pieces = append(c.pieces, piece{at: uint32(i)})
-		}
+		return at
 	}
-}
-
-// piece gives the text of a piece. The last one has no end of its own and is never used.
-func (c *Corpus) piece(i int) string { return c.text[c.pieces[i].at:c.pieces[i+1].at] }
-
-// count counts the tokens of each piece; the same words come often, so counts are kept.
-func (c *Corpus) count(workers int) {
-	n := max(0, len(c.pieces)-1)
 	var wg sync.WaitGroup
-	for w := range workers {
+	for w := range min(workers, len(chunks)) {
 		wg.Go(func() {
-			known, word := make(map[string]uint16), newBehind(c.p.tok, "the")
-			for i := n * w / workers; i < n*(w+1)/workers; i++ {
-				s := c.piece(i)
-				k, ok := known[s]
-				if !ok {
-					if len(s) < 1024 {
-						k = uint16(word.count(s))
-					}
-					if k > maxPiece {
-						k = 0
-					}
-					if len(known) < 1<<17 {
-						known[s] = k
-					}
+			count := c.counter()
+			for i := w; i < len(chunks); i += workers {
+				from, to := begin(i), begin(i+1)
+				at := from
+				for _, end := range append(c.p.tok.Cuts(c.text[from:to]), to-from) {
+					chunks[i] = c.divide(chunks[i], at, from+end, count)
+					at = max(at, from+end)
 				}
-				c.pieces[i].tokens = k
 			}
 		})
 	}
 	wg.Wait()
+	c.pieces = append(slices.Concat(chunks...), piece{at: uint32(len(c.text))})
+}
+
+// counter counts pieces. The same ones come often, so counts are kept.
+func (c *Corpus) counter() func(s string) uint16 {
+	known, word := make(map[string]uint16), newBehind(c.p.tok, "the")
+	return func(s string) uint16 {
+		k, ok := known[s]
+		if !ok {
+			if first, _ := utf8.DecodeRuneInString(s); unicode.IsLetter(first) || unicode.IsDigit(first) {
+				k = uint16(c.p.tok.Count(s)) // which would grow together with a word before it
+			} else {
+				k = uint16(max(0, word.count(s)))
+			}
+			if len(known) < 1<<17 {
+				known[s] = k
+			}
+		}
+		return k
+	}
+}
+
+// divide appends a piece of the text; one that is too long in parts: before spaces, and in scripts without spaces
+// between words anywhere. What is long all the same is no text (a table, an encoded picture) and is not used.
+func (c *Corpus) divide(to []piece, at, end int, count func(string) uint16) []piece {
+	for at < end {
+		next := end
+		if end-at > longPiece {
+			if space := strings.IndexByte(c.text[at+1:end], ' '); space >= 0 {
+				next = at + 1 + space
+			}
+			if dense := strings.IndexFunc(c.text[at:next], func(r rune) bool { return r >= firstWithoutSpaces }); next-at > longPiece && dense >= 0 {
+				next = at + max(dense, longPiece/2)
+				for dense <= longPiece/2 && !utf8.RuneStart(c.text[next]) {
+					next++
+				}
+			}
+		}
+		p := piece{at: uint32(at)}
+		if r, _ := utf8.DecodeRuneInString(c.text[at:]); next-at <= longPiece && r != 0 {
+			p.tokens = count(c.text[at:next])
+		}
+		to, at = append(to, p), next
+	}
+	return to
+}
+
+// firstWithoutSpaces is the first character of Thai, behind which the scripts are that write no spaces between
+// words (Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese) and some that do.
+const firstWithoutSpaces = 0x0E00
+
+// piece gives the text of a piece.
+func (c *Corpus) piece(i int) string { return c.text[c.pieces[i].at:c.pieces[i+1].at] }
+
+// mayLead says whether a segment may begin with a piece: whether it is cut off there from whatever text it is put
+// behind. That is so for a letter behind a space, and for one behind another sign if that follows a letter.
+func (c *Corpus) mayLead(i int) bool {
+	s := c.piece(i)
+	first, size := utf8.DecodeRuneInString(s)
+	second, _ := utf8.DecodeRuneInString(s[size:])
+	before, _ := utf8.DecodeLastRuneInString(c.text[:c.pieces[i].at])
+	switch {
+	case !unicode.IsLetter(second) || unicode.IsSpace(before):
+		return false
+	case first == ' ':
+		return true
+	}
+	return !unicode.IsLetter(first) && !unicode.IsDigit(first) && !unicode.IsSpace(first) && unicode.IsLetter(before)
 }
 
 func (c *Corpus) segment() {
-	length := segmentTokens
-	for i := 0; i+1 < len(c.pieces); i++ {
-		if length >= segmentTokens {
+	length, n := segmentTokens, len(c.pieces)-1
+	for i := range n {
+		if length >= segmentTokens && (c.mayLead(i) || length >= 4*segmentTokens) {
 			c.segments = append(c.segments, uint32(i))
 			length = 0
 		}
@@ -148,7 +197,7 @@ func (c *Corpus) segment() {
 	if length < segmentTokens && len(c.segments) > 1 {
 		c.segments = c.segments[:len(c.segments)-1]
 	}
-	c.segments = append(c.segments, uint32(max(0, len(c.pieces)-1)))
+	c.segments = append(c.segments, uint32(n))
 }
 
 // Segments bounds how many segments of the tape a text of n tokens takes.
@@ -181,23 +230,73 @@ func (c *Corpus) make(r *rand.Rand, at int64, n int, opening []unit) (string, er
 	if opening != nil {
 		dst, left = append(dst, c.p.vocab.stop.text...), left-c.p.vocab.stop.tokens
 	}
-	limit := at + c.Segments(n)
-	for ; at < limit && left > 0; at++ {
-		s := c.segmentAt(at)
-		for i := int(c.segments[s]); i < int(c.segments[s+1]) && left > 0; i++ {
-			k := int(c.pieces[i].tokens)
-			if k == 0 || k > left {
-				continue
-			}
-			text := c.piece(i)
-			if len(dst) == 0 && !c.mayBegin(text, k) {
-				continue
-			}
-			dst = append(dst, text...)
-			left -= k
+	// The pieces of one passage of the text have their tokens; what is put together, or cut within a piece, is
+	// counted and mended.
+	take := taker{c: c, at: at, limit: at + c.Segments(n)}
+	for range 8 {
+		before := len(dst)
+		dst = take.more(dst, left)
+		got := c.p.tok.Count(strings.TrimPrefix(string(dst), " "))
+		for got > n && len(dst) > before {
+			_, size := utf8.DecodeLastRune(dst)
+			dst = dst[:len(dst)-size]
+			got = c.p.tok.Count(strings.TrimPrefix(string(dst), " "))
+		}
+		if got == n {
+			return string(dst), nil
+		}
+		if left = n - got; left < 0 || len(dst) == before {
+			break
 		}
 	}
-	return c.finish(dst, r, left, n)
+	return c.finish(dst, r, max(left, 0), n)
+}
+
+// taker takes pieces off the tape.
+type taker struct {
+	c         *Corpus
+	at, limit int64 // segments
+	piece     int   // of the segment, from its first
+}
+
+// more appends pieces of that many tokens in all. Of a last one that is too long, it takes the beginning; but no
+// word is cut, as others will be short enough.
+func (t *taker) more(dst []byte, left int) []byte {
+	c := t.c
+	for ; t.at < t.limit; t.at, t.piece = t.at+1, 0 {
+		s := c.segmentAt(t.at)
+		first, end := int(c.segments[s]), int(c.segments[s+1])
+		for ; first+t.piece < end; t.piece++ {
+			i := first + t.piece
+			k, text := int(c.pieces[i].tokens), c.piece(i)
+			switch word := text[0] == ' '; {
+			case left <= 0:
+				return dst
+			case k == 0, len(dst) == 0 && word && !c.mayBegin(text, k):
+				continue
+			case k > left && word:
+				continue
+			case len(dst) == 0 && !word:
+				dst = append(dst, ' ') // which a message loses
+			}
+			if k > left {
+				text = c.beginning(text, left)
+				t.piece++
+				return append(dst, text...)
+			}
+			dst, left = append(dst, text...), left-k
+		}
+	}
+	return dst
+}
+
+// beginning gives as much of a piece as has at most n tokens.
+func (c *Corpus) beginning(text string, n int) string {
+	for len(text) > 0 && c.p.tok.Count(text) > n {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
 }
 
 // mayBegin says whether a piece has as many tokens without its leading space, so that a message may begin

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"parley/generate/prose"
+	"parley/generate/tokenizer"
 )
 
 func corpus(t *testing.T, m maker, files ...string) *prose.Corpus {
@@ -138,6 +140,94 @@ func TestCorpusOfOddText(t *testing.T) {
 		}
 		if got := len(m.tok.Encode(prose.Message(s))); got != n {
 			t.Fatalf("asked for %d tokens, got %d", n, got)
+		}
+	}
+}
+
+// whole is a tokenizer that does not say where it cuts, as those are that take a text as one piece.
+type whole struct{ *tokenizer.Tokenizer }
+
+func (whole) Cuts(string) []int { return nil }
+
+// Chinese, Thai and source code are quoted as they stand, in exact lengths: nearly all of a text is a passage of the
+// file, and only what no piece is short enough for is filled up with words.
+func TestCorpusWithoutSpaces(t *testing.T) {
+	source, err := os.ReadFile("corpus.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{"code": string(source)}
+	for name, words := range map[string][]string{
+		"chinese": {"今天", "天气", "很好", "我们", "一起", "去", "公园", "散步", "，", "然后", "喝茶", "。", "他", "没有", "回答", "这个", "问题", "：", "时间", "不够", "了", "！\n", "北京", "的", "冬天", "特别", "冷"},
+		"thai":    {"วันนี้", "อากาศ", "ดีมาก", "เรา", "ไป", "เดินเล่น", "ใน", "สวน", "แล้ว", "ดื่ม", "ชา", "ด้วยกัน", "เขา", "ไม่", "ตอบ", "คำถาม"},
+	} {
+		r := rng(3, 9)
+		var b strings.Builder
+		for range 6000 {
+			b.WriteString(words[r.IntN(len(words))])
+		}
+		texts[name] = b.String()
+	}
+	for _, encoding := range []string{"o200k_base", "cl100k_base", "whole"} {
+		m := load(t, strings.Replace(encoding, "whole", "o200k_base", 1))
+		if encoding == "whole" {
+			p, err := prose.New(whole{m.tok})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.p = p
+		}
+		for name, text := range texts {
+			file := filepath.Join(t.TempDir(), name)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := corpus(t, m, file)
+			if got, all := c.Tokens(), int64(m.tok.Count(text)); got < all*9/10 || got > all*11/10 {
+				t.Errorf("%s, %s: %d tokens of %d can be used", encoding, name, got, all)
+			}
+			bytes, foreign := 0, 0
+			for n := 1; n < 700; n += 23 {
+				s, err := c.Part(rng(2, uint64(n)), int64(n%9), n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s = prose.Message(s)
+				if got := m.tok.Count(s); got != n {
+					t.Fatalf("%s, %s: asked for %d tokens, got %d: %q", encoding, name, n, got, s)
+				}
+				// Words that were put in have letters that the other scripts do not have; in code they stand where the
+				// passage ends.
+				if bytes += len(s); name != "code" {
+					foreign += len(s) - len(strings.Map(func(r rune) rune {
+						if r < 128 && unicode.IsLetter(r) {
+							return -1
+						}
+						return r
+					}, s))
+				} else {
+					for ; len(s) > 0 && !strings.Contains(text, s); s = s[:len(s)-1] {
+						foreign++
+					}
+				}
+			}
+			if foreign > bytes/50 {
+				t.Errorf("%s, %s: %d bytes of %d are not of the text", encoding, name, foreign, bytes)
+			}
+			// Behind other texts, and where passages meet.
+			for n := 20; n < 500; n += 37 {
+				first, err := c.Unique(rng(1, 1), 5, uint64(n), int64(n), n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				second, err := c.Part(rng(1, 1), c.Length()*3+int64(n), n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s, err := m.p.Joined(2*n, first, second); err != nil || m.tok.Count(s) != 2*n {
+					t.Fatalf("%s, %s: message of %d tokens has %d (%v): %q", encoding, name, 2*n, m.tok.Count(s), err, s)
+				}
+			}
 		}
 	}
 }

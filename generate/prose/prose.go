@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"unicode/utf8"
 	"unsafe"
 
 	"parley/generate/tokenizer"
@@ -215,13 +216,17 @@ func (p *Prose) verified(s string, n int) (string, error) {
 	return " " + text, err
 }
 
-// repair takes whole words off the end of a text, and puts words of one token there, until the count of
-// the whole text is n.
+// repair takes whole words off the end of a text (characters, where there are no words), and puts words of one
+// token there, until the count of the whole text is n.
 func (p *Prose) repair(s string, n, got int) (string, error) {
 	for range 64 {
 		for got > n {
 			cut := strings.LastIndexByte(s, ' ')
-			if cut < 0 {
+			if cut < len(s)-longPiece {
+				_, size := utf8.DecodeLastRuneInString(s)
+				cut = len(s) - size
+			}
+			if s == "" || cut < 0 {
 				return "", fmt.Errorf("prose: no text of %d tokens to be had from this tokenizer", n)
 			}
 			s = s[:cut]

@@ -232,6 +232,8 @@ func (bytesOnly) CountAlone(string) int32 { return -1 }
 
 func (bytesOnly) CountParts(s string, _ []tokenizer.Part) int { return len(s) }
 
+func (bytesOnly) Cuts(string) []int { return nil }
+
 func TestRefusesATokenizerWithoutWords(t *testing.T) {
 	if _, err := prose.New(bytesOnly{}); err == nil || !strings.Contains(err.Error(), "English words") {
 		t.Fatalf("got %v", err)

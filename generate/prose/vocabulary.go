@@ -12,6 +12,7 @@ type Tokenizer interface {
 	Count(text string) int
 	CountAlone(text string) int32
 	CountParts(text string, parts []tokenizer.Part) int
+	Cuts(text string) []int
 }
 
 // unit is a piece of text whose number of tokens does not depend on its neighbours, as long as what stands
