@@ -213,7 +213,7 @@ func TestSteadyWindow(t *testing.T) {
 	// Nothing ran.
 	none := []schemas.Request{{ConversationID: "a", Phase: schemas.PhaseMain, Status: string(schemas.StatusNotReached)}}
 	res := analyzeOne(t, runOfRows(t, none, &schemas.RunMeta{}, o), o)
-	if res.Window.Steady || res.Verdict.Grade != schemas.Invalid || len(res.Warnings) == 0 {
+	if res.Window.Steady || res.Verdict.Grade != schemas.Suspect || len(res.Warnings) == 0 {
 		t.Errorf("a run without a turn: %+v, %s", res.Window, res.Verdict.Grade)
 	}
 }

@@ -1,7 +1,7 @@
 // Package verdict says how far the figures of a run can be trusted: signals in, reasons out.
 //
-// INVALID is kept for a client that distorted what it measured, and for a server that mostly failed, down to
-// no completed turn at all: such figures are of no use. All else that speaks against a figure (a short run, short answers, a warm cache, a
+// INVALID is kept for a client that distorted what it measured, and for a server that mostly failed: such
+// figures are of no use. All else that speaks against a figure (a short run, short answers, a warm cache, a
 // proxy that buffers) makes a run SUSPECT: its figures are true, and need to be read with the reason in mind.
 package verdict
 
@@ -43,7 +43,7 @@ const clientLate = "the client could not keep up: lower the rate, shard the run 
 var Limits = []Limit{
 	{"reconciled", "turns", 1, 1, false, "turns planned that are not rows, or the other way round", "report this: every planned turn must be a row"},
 	{"ended", "", 1, 2, false, "how the run ended: 1 before its time, 2 by an error or the watchdog", "run it again to its end, or choose a window that the run completed"},
-	{"sample", "turns", 64, 1, true, "completed turns in the window", "a short run: replay more conversations (64 turns carry a p90, 662 a p99)"},
+	{"sample", "turns", 64, never, true, "completed turns in the window", "a short run: replay more conversations (64 turns carry a p90, 662 a p99)"},
 	{"send_lag_p99", "ms", 5, 50, false, "99th percentile of the client's own lateness: start of the first attempt - max(scheduled, ready)", clientLate},
 	{"send_lag_share", "share", 0.02, never, false, "share of turns that the client sent more than 5 ms late", clientLate},
 	{"connection_wait_p99", "ms", 50, never, false, "99th percentile of the wait for a connection, which TTFT from sent leaves out", "connections are slow or refused: look at the server's accept queue, at proxies and at limits of open files; read TTFT from start"},
