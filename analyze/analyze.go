@@ -60,15 +60,20 @@ func Analyze(ctx context.Context, runs *Runs, o Options) (*Result, error) {
 
 // headings says what a reader must know before any figure.
 func headings(res *Result) []string {
+	const simulated = "SIMULATED SERVER: these figures describe parley's own simulator, not a real server"
 	var out []string
+	all := len(res.Runs) > 1 && !slices.ContainsFunc(res.Runs, func(r RunResult) bool { return !r.Simulated })
+	if all {
+		out = append(out, simulated)
+	}
 	for i := range res.Runs {
 		r := &res.Runs[i]
 		name := ""
 		if len(res.Runs) > 1 {
 			name = r.Label + ": "
 		}
-		if r.Simulated {
-			out = append(out, name+"SIMULATED SERVER: these figures describe parley's own simulator, not a real server")
+		if r.Simulated && !all {
+			out = append(out, name+simulated)
 		}
 		if r.Unfinished {
 			out = append(out, name+"UNFINISHED RUN: these are the rows that were safe when it stopped")

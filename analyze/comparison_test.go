@@ -181,10 +181,10 @@ func TestComparisonSaysWhatChanged(t *testing.T) {
 		r.meta.Targets[0].URL = fmt.Sprintf("http://127.0.0.1:%d", 40000+i)
 	}
 	for _, r := range cand.list {
-		r.meta.Config = []byte(`{"concurrency":64,"seed":1,"simulated_servers":["sim:?ttft=50ms"]}`)
+		r.meta.Config = []byte(`{"concurrency":64,"seed":1,"simulated_servers":["sim:?ttft=50ms&slots=8"]}`)
 	}
 	got := compared(t, o, base, cand).Comparisons[0]
-	want := []compare.ConfigChange{{Setting: "config.concurrency", Baseline: "32", Candidate: "64"}, {Setting: "config.simulated_servers", Candidate: `"sim:?ttft=50ms"`}}
+	want := []compare.ConfigChange{{Setting: "config.concurrency", Baseline: "32", Candidate: "64"}, {Setting: "config.simulated_servers", Candidate: "sim:?ttft=50ms&slots=8"}}
 	if !slices.Equal(got.Config, want) {
 		t.Errorf("config changes: %+v", got.Config)
 	}

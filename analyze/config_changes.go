@@ -85,6 +85,10 @@ func flatten(out map[string]string, path string, v any) {
 	case []any:
 		parts := make([]string, len(v))
 		for i, child := range v {
+			if text, ok := child.(string); ok {
+				parts[i] = text
+				continue
+			}
 			text, err := json.Marshal(child)
 			if err != nil {
 				text = []byte(fmt.Sprint(child))

@@ -254,21 +254,31 @@ func Decide(all ...*Comparison) {
 // Headline says in a few words what a comparison found.
 func (c *Comparison) Headline() string {
 	primary := c.PrimaryRow()
+	text := "No difference beyond chance"
 	switch {
 	case !c.Tested:
-		return "A description, not tested"
+		text = "A description, not tested"
 	case c.Slower && c.Faster:
-		return "MIXED: some figures got worse beyond chance, others better"
+		text = "MIXED: some figures got worse beyond chance, others better"
 	case c.Slower:
-		return "WORSE beyond chance"
+		text = "WORSE beyond chance"
 	case c.Faster:
-		return "BETTER beyond chance"
+		text = "BETTER beyond chance"
 	case primary != nil && primary.Alone && primary.Worse:
-		return primary.Title + " is WORSE beyond chance taken alone; nothing is, of all figures together"
+		text = primary.Title + " is WORSE beyond chance taken alone; nothing is, of all figures together"
 	case primary != nil && primary.Alone:
-		return primary.Title + " is BETTER beyond chance taken alone; nothing is, of all figures together"
+		text = primary.Title + " is BETTER beyond chance taken alone; nothing is, of all figures together"
 	}
-	return "No difference beyond chance"
+	invalid := 0
+	for _, r := range slices.Concat(c.BaselineRuns, c.CandidateRuns) {
+		if r.Grade == schemas.Invalid {
+			invalid++
+		}
+	}
+	if invalid > 0 {
+		text += fmt.Sprintf(", of runs of which %d of %d are INVALID", invalid, len(c.BaselineRuns)+len(c.CandidateRuns))
+	}
+	return text
 }
 
 // Bad says whether the comparison found a change for the worse.

@@ -223,8 +223,11 @@ func TestNotesSayWhatToKnow(t *testing.T) {
 			r.Grade = schemas.Invalid
 		}
 	}))
+	if !strings.HasSuffix(c.Headline(), "1 of 4 are INVALID") {
+		t.Errorf("headline %q", c.Headline())
+	}
 	all := strings.Join(c.Notes, "\n")
-	for _, want := range []string{"INVALID: x1", "simulated server"} {
+	for _, want := range []string{"INVALID: x1 (repeat 1, seed 1)", "simulated server"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q says nothing of %q", all, want)
 		}

@@ -63,7 +63,7 @@ func (g *Spec) Check(runs []Run, c *Comparison) Gate {
 	for _, r := range all {
 		if r.Grade == schemas.Invalid {
 			out.Outcome, out.Needs = Undecided, "a run that is not INVALID"
-			out.Text += fmt.Sprintf("; the run %s is INVALID, so that nothing is decided", r.Label)
+			out.Text += fmt.Sprintf("; the run %s is INVALID, so that nothing is decided", r.name())
 			break
 		}
 	}

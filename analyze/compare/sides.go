@@ -70,6 +70,11 @@ func (s *sides) pair() {
 	}
 }
 
+// name names a run among those of its label.
+func (r *Run) name() string {
+	return fmt.Sprintf("%s (repeat %d, seed %d)", r.Label, r.Pair.Repeat, r.Pair.Seed)
+}
+
 func counted(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -131,19 +136,24 @@ func (s *sides) overCommon() bool { return s.commonTurns() > 0 }
 // notes tells what a reader of the comparison must know.
 func (s *sides) notes() []string {
 	var out []string
-	for _, grade := range []schemas.Grade{schemas.Invalid, schemas.Suspect} {
-		var labels []string
-		for _, r := range s.runs() {
-			if r.Grade == grade {
-				labels = append(labels, r.Label)
-			}
-		}
-		if len(labels) > 0 {
-			out = append(out, fmt.Sprintf("%s: %s; what differs may come from the reasons that their verdicts give", grade, strings.Join(labels, ", ")))
+	var invalid []string
+	suspect := 0
+	for _, r := range s.runs() {
+		switch r.Grade {
+		case schemas.Invalid:
+			invalid = append(invalid, r.name())
+		case schemas.Suspect:
+			suspect++
 		}
 	}
+	if len(invalid) > 0 {
+		out = append(out, "INVALID: "+strings.Join(invalid, ", ")+"; what differs may be the client's doing, or that of a server that failed")
+	}
+	if suspect > 0 {
+		out = append(out, fmt.Sprintf("%d of %s are SUSPECT: what differs may come from the reasons that their verdicts give", suspect, counted(len(s.runs()), "run")))
+	}
 	for _, r := range s.alone {
-		out = append(out, fmt.Sprintf("the run %s (repeat %d, seed %d) has no counterpart on the other side and is left out", r.Label, r.Pair.Repeat, r.Pair.Seed))
+		out = append(out, fmt.Sprintf("the run %s has no counterpart on the other side and is left out", r.name()))
 	}
 	if s.tested() {
 		switch n, most := s.commonTurns(), s.mostTurns(); {
