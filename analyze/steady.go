@@ -107,6 +107,7 @@ type demand struct {
 	mine        func(row int) bool // of the main phase, and of the stage
 	open        bool               // turns arrive whether or not others have ended
 	first, last int64              // first send, last end
+	stood       int64              // when the load stood, before what it took to settle
 	lastArrival int64
 	stop        int64 // when no turn was started any more
 	sent        []int64
@@ -163,6 +164,7 @@ func (l *demand) steady() (from, to int64, how string, ok bool) {
 	} else if burst := l.burst(from, to); burst > from {
 		from, cause = burst, "the opening burst was over"
 	}
+	l.stood = from
 	if cut, what := l.settled(from, to); cut > from {
 		from, cause = cut, what+" had settled"
 	}
@@ -348,8 +350,19 @@ func unlike(a, b []float64) bool {
 	return math.Abs(x-y) > stat.LevelFloor*math.Abs(y)
 }
 
-// level tests a stretch for what changes its level ([stat.Level]).
+// level tests a stretch for what changes its level ([stat.Level]). In an open loop a queue that grows can
+// rest for a while, and what was before look like a warm-up: a change nearly as large as the mean counts from when the load stood.
 func (l *demand) level(from, to int64) drift {
+	worst := l.change(from, to)
+	if worst.what == "" && l.open && l.stood < from {
+		if d := l.change(l.stood, to); d.change >= 0.85 {
+			return d
+		}
+	}
+	return worst
+}
+
+func (l *demand) change(from, to int64) drift {
 	var worst drift
 	a, b, c := l.series(from, to, steadySteps)
 	for i, s := range [...][]float64{a, b, c} {
