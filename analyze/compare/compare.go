@@ -4,8 +4,8 @@
 // A run is one observation of a server. Its turns shared the server's moods, so that however many they
 // are, two runs that differ may have met it on different days. Only several runs a side can tell a change
 // from chance; a comparison of one run a side is a description. Of each run one number counts for every
-// figure: the logarithm of a percentile, a mean or a rate (a share as it is), over the turns that all runs
-// have in common. Runs that are pairs (the same dataset, level, repeat and seed, so the same schedule) are
+// figure: the logarithm of a percentile, a mean or a rate (a share as it is), over the turns that the
+// runs have in common (the two of a pair, else all of them). Runs that are pairs (the same dataset, level, repeat and seed, so the same schedule) are
 // compared pair by pair with Student's t, others by Welch's t. What is called a change beyond chance is so
 // for all figures together (Holm's correction at 5 %).
 package compare
@@ -92,7 +92,7 @@ type Comparison struct {
 	Tested        bool           `json:"tested"`       // several runs a side: differences are tested against chance
 	Paired        bool           `json:"paired"`       // run by run
 	Why           string         `json:"why"`          // why tested and paired or not, in words
-	Common        int64          `json:"common_turns"` // completed turns that all runs have; latencies of a tested comparison are over these
+	Common        int64          `json:"common_turns"` // completed turns that the runs of a pair (the one with fewest), or else all runs have; latencies of a tested comparison are over these
 	Most          int64          `json:"most_turns"`   // completed turns of the run that has most
 	Config        []ConfigChange `json:"config_changes,omitempty"`
 	Rows          []Difference   `json:"rows"`

@@ -18,7 +18,8 @@ type sides struct {
 	paired     bool
 	why        string
 	alone      []*Run  // runs without a counterpart, where the others are pairs
-	common     [][]int // of each run (baseline first), where the turns that all have stand in it; nil: none
+	groups     [][]int // runs (baseline first) that must have turns in common: each pair, or all of them
+	common     [][]int // of each run, where the turns that all of its group have stand in it; nil: none
 	cache      map[string]columns
 }
 
@@ -82,7 +83,8 @@ func counted(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// findCommon finds the turns that completed in the windows of all runs.
+// findCommon finds the turns that completed in the windows of both runs of each pair, or of all runs where
+// they are no pairs.
 func (s *sides) findCommon() {
 	all := s.runs()
 	for _, r := range all[1:] {
@@ -90,36 +92,53 @@ func (s *sides) findCommon() {
 			return // the same name is not the same turn
 		}
 	}
-	seen := make(map[Turn]int, len(all[0].Turns)) // in how many runs so far
-	for n, r := range all {
-		for _, t := range r.Turns {
-			if seen[t] == n {
-				seen[t] = n + 1
-			}
+	if s.paired {
+		for i := range s.base {
+			s.groups = append(s.groups, []int{i, len(s.base) + i})
+		}
+	} else {
+		s.groups = [][]int{nil}
+		for i := range all {
+			s.groups[0] = append(s.groups[0], i)
 		}
 	}
 	s.common = make([][]int, len(all))
-	order := map[Turn]int{}
-	for _, t := range all[0].Turns {
-		if _, twice := order[t]; seen[t] == len(all) && !twice {
-			order[t] = len(order)
+	for _, group := range s.groups {
+		seen := make(map[Turn]int, len(all[group[0]].Turns)) // in how many runs of the group so far
+		for n, run := range group {
+			for _, t := range all[run].Turns {
+				if seen[t] == n {
+					seen[t] = n + 1
+				}
+			}
 		}
-	}
-	for n, r := range all {
-		s.common[n] = make([]int, len(order))
-		for i, t := range r.Turns {
-			if at, ok := order[t]; ok {
-				s.common[n][at] = i
+		order := map[Turn]int{}
+		for _, t := range all[group[0]].Turns {
+			if _, twice := order[t]; seen[t] == len(group) && !twice {
+				order[t] = len(order)
+			}
+		}
+		for _, run := range group {
+			s.common[run] = make([]int, len(order))
+			for i, t := range all[run].Turns {
+				if at, ok := order[t]; ok {
+					s.common[run][at] = i
+				}
 			}
 		}
 	}
 }
 
+// commonTurns gives how many turns each group has in common: of pairs, the one that has fewest.
 func (s *sides) commonTurns() int {
 	if s.common == nil {
 		return 0
 	}
-	return len(s.common[0])
+	fewest := math.MaxInt
+	for _, turns := range s.common {
+		fewest = min(fewest, len(turns))
+	}
+	return fewest
 }
 
 func (s *sides) mostTurns() int {
@@ -160,7 +179,11 @@ func (s *sides) notes() []string {
 		case n == 0:
 			out = append(out, "the runs have no turns in common: each is taken with all of its own, and what differs may be the turns")
 		case 2*n < most:
-			out = append(out, fmt.Sprintf("only %d turns are common to all runs, of up to %d: latencies are those of the common ones", n, most))
+			of := "all runs"
+			if s.paired {
+				of = "a pair of runs"
+			}
+			out = append(out, fmt.Sprintf("only %d turns are common to %s, of up to %d: latencies are those of the common ones", n, of, most))
 		}
 	}
 	real := slices.ContainsFunc(s.runs(), func(r *Run) bool { return !r.Simulated })
@@ -170,8 +193,8 @@ func (s *sides) notes() []string {
 	return out
 }
 
-// columns gives a latency over the turns that count. Over the common turns the slices correspond, and a turn
-// that has no value in one run is left out of all.
+// columns gives a latency over the turns that count. Over the common turns the slices of a group
+// correspond, and a turn that has no value in one run is left out of all.
 func (s *sides) columns(figure string) columns {
 	if c, ok := s.cache[figure]; ok {
 		return c
@@ -179,15 +202,17 @@ func (s *sides) columns(figure string) columns {
 	all := s.runs()
 	out := make([][]float64, len(all))
 	if s.overCommon() {
-		for at := range s.common[0] {
-			whole := true
-			for n, r := range all {
-				v := r.Latency[figure]
-				whole = whole && len(v) > 0 && !math.IsNaN(v[s.common[n][at]])
-			}
-			for n, r := range all {
-				if whole {
-					out[n] = append(out[n], r.Latency[figure][s.common[n][at]])
+		for _, group := range s.groups {
+			for at := range s.common[group[0]] {
+				whole := true
+				for _, n := range group {
+					v := all[n].Latency[figure]
+					whole = whole && len(v) > 0 && !math.IsNaN(v[s.common[n][at]])
+				}
+				for _, n := range group {
+					if whole {
+						out[n] = append(out[n], all[n].Latency[figure][s.common[n][at]])
+					}
 				}
 			}
 		}
