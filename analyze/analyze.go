@@ -35,7 +35,7 @@ func Analyze(ctx context.Context, runs *Runs, o Options) (*Result, error) {
 	o = o.withDefaults()
 	res := &Result{
 		Schema: ResultSchema, Version: ResultVersion, ToolVersion: schemas.Version(),
-		From: o.From, Percentiles: o.Percentiles, Level: intervalLevel, Objectives: o.Objectives,
+		From: o.From, Percentiles: o.Percentiles, Level: stat.Confidence, Objectives: o.Objectives,
 		Warnings: slices.Clone(runs.warnings),
 	}
 	for _, g := range o.By {
@@ -89,8 +89,10 @@ type analysis struct {
 	f      *frame
 	w      window
 	turn   []int64
-	in     []bool  // main, completed, in the window: what latencies cover
-	rows   []int32 // every row
+	in     []bool      // main, completed, in the window: what latencies cover
+	rows   []int32     // every row
+	sw     stat.Window // the window of intervals
+	block  []uint8     // of each row, its block of time in it
 	chunks *chunkFigures
 }
 
@@ -116,20 +118,20 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 			a.in[row] = f.status[row] == statusOK
 		}
 	}
+	a.measure(stat.Window{From: w.from, To: w.to}.WithTau(a.memory(r)))
+	res.Window.Relaxation = Num(a.sw.Tau)
+	res.Window.LongFrom, res.Window.LongFromOuter = Num(a.sw.Needs(0.5)), Num(a.sw.Needs(0.99))
 	var groups *groups
 	if len(o.By) > 0 {
 		if groups, err = groupsOf(f, o.By, w); err != nil {
 			return nil, err
 		}
 	}
-	pass := chunkPass{w: &a.w, in: a.in, groups: groups, ttft: o.objective("ttft"), tpot: o.objective("tpot"), percentiles: o.Percentiles}
+	pass := chunkPass{w: &a.w, values: o.wants(figITL) || o.wants(figChunkGap), in: a.in, block: a.block, groups: groups, ttft: o.objective("ttft"), tpot: o.objective("tpot")}
 	if a.chunks, err = readChunks(ctx, r, f, pass); err != nil {
 		return nil, err
 	}
 	r.chunks = a.chunks
-	if !a.chunks.raw && groups != nil {
-		res.Warnings = append(res.Warnings, Warning{"no_group_gaps", fmt.Sprintf("the run has more than %d chunk gaps: ITL and chunk gaps are given for the total only", rawGaps)})
-	}
 	if res.Total, err = a.group(ctx, nil, inWindow, a.rows, &a.w, a.chunks.arrived[0]); err != nil {
 		return nil, err
 	}
@@ -151,6 +153,50 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 	}
 	res.Verdict = judgeRun(a, res)
 	return res, ctx.Err()
+}
+
+// measure sets the window that intervals come from.
+func (a *analysis) measure(w stat.Window) {
+	a.sw, a.block = w, make([]uint8, a.f.rows)
+	for row, m := range a.f.moment {
+		if m != schemas.NullInt {
+			a.block[row] = uint8(w.BlockOf(m))
+		}
+	}
+}
+
+// memory gives what says how long the server remembers what it did.
+func (a *analysis) memory(r *run) stat.Load {
+	l := stat.Load{Waiting: math.NaN()}
+	sent, first := a.f.ints("sent_ns"), a.f.ints("first_token_ns")
+	for row, s := range sent {
+		if s == schemas.NullInt || !a.w.during(s) {
+			continue
+		}
+		l.Sent = append(l.Sent, s)
+		l.First = append(l.First, max(first[row], s-1))
+	}
+	if c := r.meta.Concurrency; c != nil && len(l.Sent) > 0 {
+		l.Longest = float64(*c) / float64(len(l.Sent)) * float64(a.w.length()) / 1e9
+	}
+	var waiting, samples float64
+	for _, p := range r.parts {
+		err := p.eachSample(context.Background(), func(s *schemas.Sample) {
+			if s.Name == "waiting" && a.w.during(s.TimeNS+p.shiftNS) {
+				samples++
+				if s.Value > 0 {
+					waiting++
+				}
+			}
+		})
+		if err != nil { // figures do not need the telemetry
+			return l
+		}
+	}
+	if samples > 0 {
+		l.Waiting = waiting / samples
+	}
+	return l
 }
 
 func newRunResult(r *run, f *frame, w window) *RunResult {
@@ -233,10 +279,7 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 	work := func(s *scratch, i int) {
 		fig := wanted[i]
 		value := fig.values(a.f, a.o)
-		if cap(s.values) < len(rows) {
-			s.values, s.conv = make([]float64, 0, len(rows)), make([]int32, 0, len(rows))
-		}
-		values, cluster := s.values[:0], s.conv[:0]
+		in := stat.Sample{Values: s.in.Values[:0], Cluster: s.in.Cluster[:0], Block: s.in.Block[:0]}
 		for _, row := range rows {
 			if !a.in[row] {
 				continue
@@ -245,10 +288,11 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 			if v != v || fig.perToken && a.bursts(int(row)) {
 				continue
 			}
-			values = append(values, v)
-			cluster = append(cluster, a.f.conv[row])
+			in.Values = append(in.Values, v)
+			in.Cluster = append(in.Cluster, a.f.conv[row])
+			in.Block = append(in.Block, a.block[row])
 		}
-		s.values = values
+		s.in = in
 		failed := -1
 		if fig.aware {
 			failed = int(counts.Failed)
@@ -257,7 +301,7 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 		if fig.perToken {
 			out[i].Population = a.perTokenPopulation(rows)
 		}
-		s.summarize(&out[i], sample{values, cluster, failed}, a.o)
+		s.summarize(&out[i], in, failed, a)
 	}
 	if len(rows) < stat.RadixFrom { // not worth a goroutine
 		var s scratch
@@ -287,33 +331,36 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 // addTotals adds the figures that only the total has, and the chunk figures.
 func (a *analysis) addTotals(g *Group) {
 	g.Throughput.PeakActive = peakActive(a.f, &a.w)
+	a.rateIntervals(&g.Throughput)
 	if !a.w.turns {
 		g.Throughput.PeakTokenRate = a.chunks.bestSecond(&a.w)
 	}
 	if a.o.wants(figITL) || a.o.wants(figChunkGap) {
-		if a.chunks.raw {
-			a.addChunkFigures(g, a.chunks.gap.all(a.f), a.chunks.itl.all(a.f))
+		if c := a.chunks; c.gap.blocks == nil {
+			a.addChunkFigures(g, c.gap.sample(a), c.itl.sample(a))
 		} else {
 			gap, itl := a.chunkFigure(figChunkGap), a.chunkFigure(figITL)
-			a.chunks.wideGap.summarize(gap, a.o)
-			a.chunks.wideITL.summarize(itl, a.o)
+			for f, v := range map[*Figure]*gapValues{gap: &c.gap, itl: &c.itl} {
+				sum := stat.SummarizeBlocks(v.blocks, sharesOf(a.o.Percentiles), a.sw, int(g.Counts.Conversations), float64(c.turns[0]), a.o.NoIntervals)
+				f.fill(&sum, a.o.Percentiles, float64(c.turns[0]))
+				f.RelativeError = stat.RelativeError
+			}
 			g.insertChunks(a.o, gap, itl)
 		}
 	}
 	g.Fluidity = a.fluidity(0)
-	with, without := conversationTimes(a.f, &a.w)
+	with, without := a.conversationTimes()
 	for _, c := range []struct {
 		name, title string
-		sample      sample
+		sample      stat.Sample
 	}{
 		{figConvTime, "Conversation", with},
 		{figConvBusy, "Conversation without think time", without},
 	} {
 		if a.o.wants(c.name) {
 			fig := Figure{Name: c.name, Title: c.title, Unit: "ms", Population: "conversations whose turns all completed"}
-			c.sample.failed = -1
 			var s scratch
-			s.summarize(&fig, c.sample, a.o)
+			s.summarize(&fig, c.sample, -1, a)
 			g.Figures = append(g.Figures, fig)
 		}
 	}
@@ -364,11 +411,11 @@ func (a *analysis) perTokenPopulation(rows []int32) string {
 }
 
 // addChunkFigures adds the chunk gap and the ITL of a population.
-func (a *analysis) addChunkFigures(g *Group, gaps, itls sample) {
+func (a *analysis) addChunkFigures(g *Group, gaps, itls stat.Sample) {
 	var s scratch
 	gap, itl := a.chunkFigure(figChunkGap), a.chunkFigure(figITL)
-	s.summarize(gap, gaps, a.o)
-	s.summarize(itl, itls, a.o)
+	s.summarize(gap, gaps, -1, a)
+	s.summarize(itl, itls, -1, a)
 	g.insertChunks(a.o, gap, itl)
 }
 
@@ -398,33 +445,6 @@ func (a *analysis) fluidity(group int) *Fluidity {
 	}
 }
 
-// all gives every value with its conversation.
-func (v *rowValues) all(f *frame) sample {
-	s := sample{values: v.values, cluster: make([]int32, len(v.rows)), failed: -1}
-	for i, row := range v.rows {
-		s.cluster[i] = f.conv[row]
-	}
-	return s
-}
-
-// split gives the values of each group.
-func (v *rowValues) split(f *frame, group []int32, groups int) []sample {
-	counts := make([]int, groups)
-	for _, row := range v.rows {
-		counts[group[row]]++
-	}
-	out := make([]sample, groups)
-	for g, n := range counts {
-		out[g] = sample{make([]float64, 0, n), make([]int32, 0, n), -1}
-	}
-	for i, row := range v.rows {
-		s := &out[group[row]]
-		s.values = append(s.values, v.values[i])
-		s.cluster = append(s.cluster, f.conv[row])
-	}
-	return out
-}
-
 // addPhases adds the figures of each phase where there are several, over the time from its first send to its
 // last end.
 func (a *analysis) addPhases(ctx context.Context, res *RunResult) error {
@@ -452,6 +472,7 @@ func (a *analysis) addPhases(ctx context.Context, res *RunResult) error {
 			b.w.from, b.w.to = from, to
 		}
 		b.w.spans = []span{{b.w.from, b.w.to, anyStage}}
+		b.measure(stat.Window{From: b.w.from, To: b.w.to, Tau: math.NaN()})
 		g, err := b.group(ctx, []Key{{"phase", name, Missing, Missing}}, rows, rows, &b.w, a.chunks.phase[code])
 		if err != nil {
 			return err
@@ -465,9 +486,11 @@ func (a *analysis) addPhases(ctx context.Context, res *RunResult) error {
 func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups, inWindow []int32) error {
 	n := len(groups.keys)
 	windowRows, rateRows := divide(inWindow, groups.id, n), groups.rateRows(a.f, a.rows)
-	var gaps, itls []sample
-	if a.chunks.raw && (a.o.wants(figITL) || a.o.wants(figChunkGap)) {
-		gaps, itls = a.chunks.gap.split(a.f, groups.id, n), a.chunks.itl.split(a.f, groups.id, n)
+	var gaps, itls []stat.Sample
+	c := a.chunks
+	wanted := a.o.wants(figITL) || a.o.wants(figChunkGap)
+	if wanted && c.gap.blocks == nil {
+		gaps, itls = c.gap.split(a, groups.id, n), c.itl.split(a, groups.id, n)
 	}
 	for i, keys := range groups.keys {
 		if len(windowRows[i]) == 0 && a.chunks.arrived[i+1] == 0 {
@@ -479,6 +502,15 @@ func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups
 		}
 		if gaps != nil {
 			a.addChunkFigures(&g, gaps[i], itls[i])
+		} else if wanted {
+			gap, itl := a.chunkFigure(figChunkGap), a.chunkFigure(figITL)
+			for f, v := range map[*Figure]*gapValues{gap: &c.gap, itl: &c.itl} {
+				sum := stat.SummarizeHistogram(&v.groups[i], sharesOf(a.o.Percentiles))
+				sum.Clusters = int(g.Counts.Conversations)
+				f.fill(&sum, a.o.Percentiles, float64(c.turns[i+1]))
+				f.RelativeError = stat.RelativeError
+			}
+			g.insertChunks(a.o, gap, itl)
 		}
 		g.Fluidity = a.fluidity(i + 1)
 		res.Groups = append(res.Groups, g)

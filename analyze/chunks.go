@@ -4,36 +4,41 @@ import (
 	"context"
 	"slices"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
-// rawGaps is up to how many chunk gaps a run's gaps are kept in memory as they are; a run with more is
-// counted in two passes over the file instead (see wide.go).
-const rawGaps = 16_000_000
+// exactGaps is up to how many chunk gaps a run's gaps are kept in memory as they are. Those of a run with
+// more are counted in histograms, in memory that does not grow with their number; their percentiles are
+// then within [stat.RelativeError].
+var exactGaps int64 = 8_000_000
 
-// chunkFigures is what the chunk lists of a run say.
+// chunkFigures is what the chunk lists of a run say. They are read once.
 type chunkFigures struct {
-	raw       bool
-	gap, itl  rowValues // raw: every value, with its row
-	wideGap   *wide
-	wideITL   *wide
+	gap, itl  gapValues
 	rows      int64        // turns with gaps
 	estimated int64        // of them, turns without token counts per chunk
 	step      int64        // length of a step of series, in nanoseconds
 	series    []int64      // tokens that arrived in each step of the whole run, from its origin
 	arrived   []int64      // tokens that arrived in the window: of all turns, then of each group
 	phase     []int64      // tokens of each phase, whenever they arrived
-	fluid     []fluidCount // per group, the total first
+	fluid     []fluidCount // of all turns, then of each group
+	turns     []int64      // with gaps: of all, then of each group
 	burst     []bool       // by row: the answer came in one piece or in few bursts
 	pieces    int64        // turns of in with more than one token
 	bursts    int64        // of them, those that came in one piece or in bursts
 }
 
-// rowValues is values with the row that each comes from.
-type rowValues struct {
-	values []float64
-	rows   []int32
+// gapValues is the values of one figure of chunks, in milliseconds: as they are, or counted.
+type gapValues struct {
+	values []float64 // exact: in the order of the file
+	turns  []gapTurn // and how many of each turn
+	// Counted: of all turns by block of time, and of each group.
+	blocks *[stat.Blocks]stat.Histogram
+	groups []stat.Histogram
 }
+
+type gapTurn struct{ row, n int32 }
 
 type fluidCount struct{ inTime, tokens, good, turns int64 }
 
@@ -49,20 +54,23 @@ type chunkWorker struct {
 // segment is where the values of a batch begin. Batches reach workers in no fixed order; the segments put
 // them back into the order of the file, so that sums come out the same in every analysis.
 type segment struct {
-	first    int
-	worker   int
-	gap, itl int
+	first, worker int
+	gap, itl      mark
 }
+
+type mark struct{ values, turns int }
+
+func (v *gapValues) mark() mark { return mark{len(v.values), len(v.turns)} }
 
 // chunkPass says which rows chunk figures cover, and in which groups.
 type chunkPass struct {
 	w      *window
+	values bool    // the figures of gaps are wanted
 	in     []bool  // the turn completed, in the window
+	block  []uint8 // of time, by row
 	groups *groups // nil without groups
 	ttft   float64 // objectives of fluidity in ms; 0 is none
 	tpot   float64
-	// percentiles wanted, in percent
-	percentiles []float64
 }
 
 // readChunks reads the chunk lists of a run.
@@ -72,7 +80,6 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 		return nil, err
 	}
 	workers := make([]*chunkWorker, schemas.ListWorkers())
-	raw := chunks <= rawGaps
 	rows := newTokenRows(f)
 	sent := f.ints("sent_ns")
 	burst := make([]bool, f.rows) // every row is one worker's
@@ -81,15 +88,19 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 		groups += len(pass.groups.keys)
 	}
 	for i := range workers {
-		w := &chunkWorker{chunkFigures: chunkFigures{raw: raw, step: seriesStep(f), burst: burst, fluid: make([]fluidCount, groups), arrived: make([]int64, groups), phase: make([]int64, len(f.strs("phase").Values))}}
-		if !raw {
-			w.wideGap, w.wideITL = newWide(f.convs), newWide(f.convs)
+		w := &chunkWorker{chunkFigures: chunkFigures{
+			step: seriesStep(f), burst: burst, fluid: make([]fluidCount, groups), arrived: make([]int64, groups),
+			turns: make([]int64, groups), phase: make([]int64, len(f.strs("phase").Values)),
+		}}
+		if chunks > exactGaps {
+			w.gap.count(groups - 1)
+			w.itl.count(groups - 1)
 		}
 		workers[i] = w
 	}
 	err = r.readLists(ctx, func(worker, first int, shiftNS int64, l *schemas.Lists) error {
 		w := workers[worker]
-		w.segments = append(w.segments, segment{first, worker, len(w.gap.values), len(w.itl.values)})
+		w.segments = append(w.segments, segment{first, worker, w.gap.mark(), w.itl.mark()})
 		for i := range l.Rows() {
 			row := first + i
 			ns, tokens := l.Row(i)
@@ -108,13 +119,13 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 			if !pass.in[row] {
 				continue
 			}
-			w.add(f, rows, row, ns, counts, told)
+			group := -1
+			if pass.groups != nil {
+				group = int(pass.groups.id[row])
+			}
+			w.add(&pass, rows, row, group, ns, counts, told)
 			if pass.ttft > 0 && pass.tpot > 0 {
-				group := int32(-1)
-				if pass.groups != nil {
-					group = pass.groups.id[row]
-				}
-				w.fluidity(ns, counts, sent[row], group, pass)
+				w.fluidity(ns, counts, sent[row], group, &pass)
 			}
 		}
 		return nil
@@ -122,11 +133,7 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 	if err != nil {
 		return nil, err
 	}
-	all := merge(workers)
-	if !raw {
-		err = all.refine(ctx, r, f, rows, pass)
-	}
-	return all, err
+	return merge(workers), nil
 }
 
 // chunkCount gives how many values chunk_ns has, from the files' footers where there are any.
@@ -158,41 +165,46 @@ func (r *run) chunkCount(f *frame) (int64, error) {
 }
 
 // add takes the gaps of a turn.
-func (w *chunkWorker) add(f *frame, rows *tokenRows, row int, ns, counts []int64, told bool) {
-	var n int64
-	for _, k := range counts {
-		n += k
-	}
-	if n > 1 {
+func (w *chunkWorker) add(pass *chunkPass, rows *tokenRows, row, group int, ns, counts []int64, told bool) {
+	if len(ns) > 1 || counts[0] > 1 {
 		w.pieces++
 		if w.burst[row] {
 			w.bursts++
 		}
 	}
-	if len(ns) < 2 {
+	if len(ns) < 2 || !pass.values {
 		return
 	}
 	w.rows++
+	w.turns[0]++
+	if group >= 0 {
+		w.turns[group+1]++
+	}
 	if !told {
 		w.estimated++
 	}
 	w.gaps, w.tokens = gapsOf(ns, rows.streamed(&w.counts, row, counts, told), w.gaps[:0], w.tokens[:0])
-	if w.burst[row] {
-		w.tokens = w.tokens[:0]
+	block := pass.block[row]
+	w.gap.add(w.gaps, row, group, block)
+	if !w.burst[row] {
+		w.itl.add(w.tokens, row, group, block)
 	}
-	if !w.raw {
-		w.wideGap.addAll(w.gaps, f.conv[row])
-		w.wideITL.addAll(w.tokens, f.conv[row])
-		return
-	}
-	w.gap.add(w.gaps, row)
-	w.itl.add(w.tokens, row)
 }
 
-func (v *rowValues) add(values []float64, row int) {
-	v.values = append(v.values, values...)
-	for range values {
-		v.rows = append(v.rows, int32(row))
+// count makes the values be counted.
+func (v *gapValues) count(groups int) {
+	v.blocks, v.groups = new([stat.Blocks]stat.Histogram), make([]stat.Histogram, groups)
+}
+
+func (v *gapValues) add(values []float64, row, group int, block uint8) {
+	if v.blocks == nil {
+		v.values = append(v.values, values...)
+		v.turns = append(v.turns, gapTurn{int32(row), int32(len(values))})
+		return
+	}
+	v.blocks[block].AddAll(values)
+	if group >= 0 {
+		v.groups[group].AddAll(values)
 	}
 }
 
@@ -206,6 +218,11 @@ func gapsOf(ns, counts []int64, gaps, itl []float64) (g, i []float64) {
 		gaps = append(gaps, gap)
 		open += gap
 		k := counts[c]
+		if k == 1 {
+			itl = append(itl, open)
+			open = 0
+			continue
+		}
 		if k <= 0 {
 			continue
 		}
@@ -219,10 +236,10 @@ func gapsOf(ns, counts []int64, gaps, itl []float64) (g, i []float64) {
 }
 
 // fluidity counts the tokens of a turn that arrived by their deadline. The first is due at the TTFT
-// objective after sending; each later one at the TPOT objective after the one before was due, or had
-// arrived if that was later: time gained is kept, time lost is not held against the rest. After etalon's
+// objective after sending; each later one at the TPOT objective after the later of the deadline and the
+// arrival of the one before: slack is kept, time lost is not held against the rest. After etalon's
 // fluidity index (Agrawal et al., 2024), whose unit is deadlines instead of tokens.
-func (w *chunkWorker) fluidity(ns, counts []int64, sent int64, group int32, pass chunkPass) {
+func (w *chunkWorker) fluidity(ns, counts []int64, sent int64, group int, pass *chunkPass) {
 	if sent <= schemas.NullInt/2 {
 		return
 	}
@@ -261,18 +278,26 @@ func (c *fluidCount) add(inTime, tokens int64) {
 
 // merge joins what the workers collected.
 func merge(workers []*chunkWorker) *chunkFigures {
-	one := workers[0]
-	all := &chunkFigures{raw: one.raw, step: one.step, burst: one.burst, fluid: make([]fluidCount, len(one.fluid)), arrived: make([]int64, len(one.arrived)), phase: make([]int64, len(one.phase))}
-	all.joinValues(workers)
-	for i, w := range workers {
-		if i == 0 {
-			all.wideGap, all.wideITL = w.wideGap, w.wideITL
-		} else if !all.raw {
-			all.wideGap.merge(w.wideGap)
-			all.wideITL.merge(w.wideITL)
+	all := &workers[0].chunkFigures
+	if all.gap.blocks == nil {
+		all.gap = join(workers, func(w *chunkWorker) *gapValues { return &w.gap }, func(s segment) mark { return s.gap })
+		all.itl = join(workers, func(w *chunkWorker) *gapValues { return &w.itl }, func(s segment) mark { return s.itl })
+	}
+	addInts := func(to *[]int64, from []int64) {
+		*to = append(*to, make([]int64, max(0, len(from)-len(*to)))...)
+		for i, n := range from {
+			(*to)[i] += n
+		}
+	}
+	for _, w := range workers[1:] {
+		if all.gap.blocks != nil {
+			all.gap.merge(&w.gap)
+			all.itl.merge(&w.itl)
 		}
 		all.rows += w.rows
 		all.estimated += w.estimated
+		all.pieces += w.pieces
+		all.bursts += w.bursts
 		for i, c := range w.fluid {
 			t := &all.fluid[i]
 			t.inTime += c.inTime
@@ -280,49 +305,87 @@ func merge(workers []*chunkWorker) *chunkFigures {
 			t.good += c.good
 			t.turns += c.turns
 		}
-		all.pieces += w.pieces
-		all.bursts += w.bursts
-		for i, n := range w.arrived {
-			all.arrived[i] += n
-		}
-		for i, n := range w.phase {
-			all.phase[i] += n
-		}
-		all.series = append(all.series, make([]int64, max(0, len(w.series)-len(all.series)))...)
-		for i, n := range w.series {
-			all.series[i] += n
-		}
+		addInts(&all.arrived, w.arrived)
+		addInts(&all.turns, w.turns)
+		addInts(&all.phase, w.phase)
+		addInts(&all.series, w.series)
 	}
 	return all
 }
 
-// joinValues puts the workers' values together in the order of the file.
-func (c *chunkFigures) joinValues(workers []*chunkWorker) {
+func (v *gapValues) merge(o *gapValues) {
+	for b := range v.blocks {
+		v.blocks[b].Merge(&o.blocks[b])
+	}
+	for g := range v.groups {
+		v.groups[g].Merge(&o.groups[g])
+	}
+}
+
+// join puts the workers' values together in the order of the file.
+func join(workers []*chunkWorker, of func(*chunkWorker) *gapValues, at func(segment) mark) gapValues {
 	type part struct {
 		segment
-		gapEnd, itlEnd int
+		from, to mark
 	}
 	var parts []part
-	gaps, itls := 0, 0
+	values, turns := 0, 0
 	for _, w := range workers {
+		v := of(w)
 		for i, s := range w.segments {
-			p := part{s, len(w.gap.values), len(w.itl.values)}
+			p := part{s, at(s), v.mark()}
 			if i+1 < len(w.segments) {
-				p.gapEnd, p.itlEnd = w.segments[i+1].gap, w.segments[i+1].itl
+				p.to = at(w.segments[i+1])
 			}
 			parts = append(parts, p)
 		}
-		gaps += len(w.gap.values)
-		itls += len(w.itl.values)
+		values += len(v.values)
+		turns += len(v.turns)
+	}
+	if len(parts) > 0 && values == len(of(workers[parts[0].worker]).values) { // one worker did it all
+		return *of(workers[parts[0].worker])
 	}
 	slices.SortFunc(parts, func(a, b part) int { return a.first - b.first })
-	c.gap = rowValues{make([]float64, 0, gaps), make([]int32, 0, gaps)}
-	c.itl = rowValues{make([]float64, 0, itls), make([]int32, 0, itls)}
+	out := gapValues{values: make([]float64, 0, values), turns: make([]gapTurn, 0, turns)}
 	for _, p := range parts {
-		w := workers[p.worker]
-		c.gap.values = append(c.gap.values, w.gap.values[p.gap:p.gapEnd]...)
-		c.gap.rows = append(c.gap.rows, w.gap.rows[p.gap:p.gapEnd]...)
-		c.itl.values = append(c.itl.values, w.itl.values[p.itl:p.itlEnd]...)
-		c.itl.rows = append(c.itl.rows, w.itl.rows[p.itl:p.itlEnd]...)
+		v := of(workers[p.worker])
+		out.values = append(out.values, v.values[p.from.values:p.to.values]...)
+		out.turns = append(out.turns, v.turns[p.from.turns:p.to.turns]...)
 	}
+	return out
+}
+
+// sample gives exact values with the conversation and block of time of each.
+func (v *gapValues) sample(a *analysis) stat.Sample {
+	s := stat.Sample{Values: v.values, Cluster: make([]int32, 0, len(v.values)), Block: make([]uint8, 0, len(v.values))}
+	for _, t := range v.turns {
+		for range t.n {
+			s.Cluster = append(s.Cluster, a.f.conv[t.row])
+			s.Block = append(s.Block, a.block[t.row])
+		}
+	}
+	return s
+}
+
+// split gives the exact values of each group.
+func (v *gapValues) split(a *analysis, group []int32, groups int) []stat.Sample {
+	counts := make([]int, groups)
+	for _, t := range v.turns {
+		counts[group[t.row]] += int(t.n)
+	}
+	out := make([]stat.Sample, groups)
+	for g, n := range counts {
+		out[g] = stat.Sample{Values: make([]float64, 0, n), Cluster: make([]int32, 0, n), Block: make([]uint8, 0, n)}
+	}
+	at := 0
+	for _, t := range v.turns {
+		s := &out[group[t.row]]
+		s.Values = append(s.Values, v.values[at:at+int(t.n)]...)
+		at += int(t.n)
+		for range t.n {
+			s.Cluster = append(s.Cluster, a.f.conv[t.row])
+			s.Block = append(s.Block, a.block[t.row])
+		}
+	}
+	return out
 }

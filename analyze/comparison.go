@@ -230,17 +230,24 @@ func gateFigures(r *RunResult) map[string]compare.Figure {
 		}
 		for _, p := range f.Percentiles {
 			out[fmt.Sprintf("%s.p%g", f.Name, p.P)] = compare.Figure{
-				Value: float64(p.Value), Low: float64(p.Low), High: float64(p.High), Lower: float64(p.Low), Upper: float64(p.High),
-				N: float64(f.N), Effective: float64(f.Clusters),
+				Value: float64(p.Value), Low: float64(p.Low), High: float64(p.High), Lower: float64(p.Lower), Upper: float64(p.Upper),
+				N: float64(f.N), Effective: float64(p.Effective),
 			}
 		}
 	}
 	c := &g.Counts
 	// Turns of a conversation fail together: each conversation counts as one trial.
 	out["error_rate"] = compare.ShareOf(c.Failed, c.Sent, float64(c.Conversations))
-	out["request_throughput"] = compare.Value(float64(g.Throughput.Requests))
-	out["output_throughput"] = compare.Value(float64(g.Throughput.CompletionTokens))
-	out["total_throughput"] = compare.Value(float64(g.Throughput.TotalTokens))
+	th := &g.Throughput
+	for name, v := range map[string][3]Num{
+		"request_throughput": {th.Requests, th.RequestsLow, th.RequestsHigh},
+		"output_throughput":  {th.CompletionTokens, th.CompletionLow, th.CompletionHigh},
+		"total_throughput":   {th.TotalTokens, th.TotalLow, th.TotalHigh},
+	} {
+		f := compare.Value(float64(v[0]))
+		f.Low, f.High = float64(v[1]), float64(v[2])
+		out[name] = f
+	}
 	out["cache_reuse"] = compare.Value(float64(g.Tokens.CacheReuse))
 	out["goodput"], out["goodput_share"] = compare.Value(math.NaN()), compare.Value(math.NaN())
 	if g.Goodput != nil {

@@ -112,11 +112,11 @@ func TestFluidityByHand(t *testing.T) {
 	pass := chunkPass{ttft: 100, tpot: 10}
 	// Due at 100 (came at 80), 110 (came at 105: slack from the first), 120 (came at 150: late), 160 (came at
 	// 158: the lost time is not held against it).
-	w.fluidity([]int64{80e6, 105e6, 150e6, 158e6}, []int64{1, 1, 1, 1}, 0, -1, pass)
+	w.fluidity([]int64{80e6, 105e6, 150e6, 158e6}, []int64{1, 1, 1, 1}, 0, -1, &pass)
 	if got := w.fluid[0]; got != (fluidCount{inTime: 3, tokens: 4, turns: 1}) {
 		t.Errorf("%+v", got)
 	}
-	w.fluidity([]int64{80e6, 105e6}, []int64{2, 2}, 0, -1, pass)
+	w.fluidity([]int64{80e6, 105e6}, []int64{2, 2}, 0, -1, &pass)
 	if got := w.fluid[0]; got != (fluidCount{inTime: 7, tokens: 8, turns: 2, good: 1}) {
 		t.Errorf("%+v", got)
 	}
@@ -150,9 +150,12 @@ func TestCountsAndRatesByHand(t *testing.T) {
 	if len(r.Phases) != 2 {
 		t.Errorf("%d phases", len(r.Phases))
 	}
-	aware := failureAware([]float64{10, 20, 30}, 2, []float64{50})
-	if aware[0].Carried {
-		t.Errorf("five rows carry a median: %+v", aware)
+	median := []Percentile{{P: 50, Effective: Missing, Needs: 5}}
+	if aware := failureAware([]float64{10, 20}, 2, median); aware[0].Carried || aware[0].Value.Known() || !aware[0].Infinite {
+		t.Errorf("four rows carry a median: %+v", aware)
+	}
+	if aware := failureAware([]float64{10, 20, 30}, 2, median); !aware[0].Carried || aware[0].Value != 30 {
+		t.Errorf("the median of five: %+v", aware)
 	}
 	sorted := make([]float64, 90)
 	for i := range sorted {
@@ -164,7 +167,7 @@ func TestCountsAndRatesByHand(t *testing.T) {
 		value    float64
 		infinite bool
 	}{{0, 90, 80.1, false}, {10, 50, 49.5, false}, {10, 90, 0, true}, {11, 90, 0, true}, {1, 90, 81, false}, {9, 90, 88.2, false}} {
-		got := failureAware(sorted, c.failed, []float64{c.p})[0]
+		got := failureAware(sorted, c.failed, []Percentile{{P: c.p, Effective: Missing}})[0]
 		if got.Infinite != c.infinite || !c.infinite && !near(float64(got.Value), c.value) {
 			t.Errorf("%d failed, p%v: %+v, want %v infinite %v", c.failed, c.p, got, c.value, c.infinite)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley/analyze/job"
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -128,7 +129,7 @@ func (a *analysis) jobs(t *frame) *Jobs {
 		Steps: Missing, Turns: Missing, Members: Missing, Pace: Missing, Uncached: Missing, Cached: Missing, Output: Missing,
 		Time: Figure{Name: "job_time", Title: "Job", Unit: "ms", Population: "trees that ended in the window, every turn of them well"},
 	}
-	in := sample{failed: -1}
+	var in stat.Sample
 	var path job.Path
 	var steps, turns, members, busy int64
 	var pace float64
@@ -149,8 +150,9 @@ func (a *analysis) jobs(t *frame) *Jobs {
 			continue
 		}
 		out.Ended++
-		in.values = append(in.values, float64(j.Time())/1e6)
-		in.cluster = append(in.cluster, int32(i))
+		in.Values = append(in.Values, float64(j.Time())/1e6)
+		in.Cluster = append(in.Cluster, int32(i))
+		in.Moments = append(in.Moments, j.Begin)
 		path.Server += j.Path.Server
 		path.Tool += j.Path.Tool
 		path.Person += j.Path.Person
@@ -160,7 +162,7 @@ func (a *analysis) jobs(t *frame) *Jobs {
 		uncached, cached, output = sumKnown(uncached, j.Uncached), sumKnown(cached, j.Cached), sumKnown(output, j.Output)
 	}
 	var s scratch
-	s.summarize(&out.Time, in, a.o)
+	s.summarize(&out.Time, in, -1, a)
 	seconds := float64(a.w.length()) / 1e9
 	if seconds > 0 {
 		out.PerHour = Num(float64(out.Ended) / seconds * 3600)

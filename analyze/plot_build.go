@@ -69,6 +69,7 @@ func plotRun(ctx context.Context, r *run, res *RunResult, o *Options, p PlotOpti
 	}
 	pl := &plotter{analysis{o: o, run: r, f: f, turn: f.ints("turn")}, p}
 	pl.w, _ = findWindow(r, f, o.Window)
+	pl.measure(stat.Window{From: pl.w.from, To: pl.w.to, Tau: math.NaN()})
 	pl.in = make([]bool, f.rows)
 	for row := range f.rows {
 		pl.in[row] = f.main[row] && f.status[row] == statusOK && pl.w.holds(f, pl.turn, row)
@@ -221,19 +222,22 @@ func (pl *plotter) cdfs() []Curve {
 		}
 		fig := pl.chunkFigure(name)
 		c := Curve{Figure: name, Title: fig.Title, Unit: fig.Unit}
-		values, counted := pl.chunks.itl.values, pl.chunks.wideITL
+		v := &pl.chunks.itl
 		if name == figChunkGap {
-			values, counted = pl.chunks.gap.values, pl.chunks.wideGap
+			v = &pl.chunks.gap
 		}
-		if pl.chunks.raw {
-			c.N = int64(len(values))
-			c.fromSorted(stat.Sort(slices.Clone(values), nil), pl.p.Points/8)
+		if v.blocks == nil {
+			c.N = int64(len(v.values))
+			c.fromSorted(stat.Sort(slices.Clone(v.values), nil), pl.p.Points/8)
 		} else {
-			c.N = counted.n
-			for _, q := range curveShares(pl.p.Points / 8) {
-				if counted.n > 0 {
-					c.Value, c.Share = append(c.Value, Num(counted.near(q))), append(c.Share, Num(q))
-				}
+			var all stat.Histogram
+			for b := range v.blocks {
+				all.Merge(&v.blocks[b])
+			}
+			c.N = int64(all.N())
+			shares := curveShares(pl.p.Points / 8)
+			for i, x := range all.Quantiles(shares...) {
+				c.Value, c.Share = append(c.Value, Num(x)), append(c.Share, Num(shares[i]))
 			}
 		}
 		out = append(out, c)
@@ -287,35 +291,37 @@ func (pl *plotter) bands(name string, by GroupSpec) Bands {
 		return out
 	}
 	value := fig.values(pl.f, pl.o)
-	samples := make([]sample, len(groups.keys))
+	samples := make([]stat.Sample, len(groups.keys))
 	for row := range pl.f.rows {
 		if !pl.in[row] {
 			continue
 		}
 		if x := value(row); x == x {
 			s := &samples[groups.id[row]]
-			s.values = append(s.values, x)
-			s.cluster = append(s.cluster, pl.f.conv[row])
+			s.Values = append(s.Values, x)
+			s.Cluster = append(s.Cluster, pl.f.conv[row])
+			s.Block = append(s.Block, pl.block[row])
 		}
 	}
-	o := &Options{Percentiles: []float64{50, 90, 99}, NoIntervals: true}
+	var scratch stat.Scratch
 	for i, k := range groups.keys {
-		if len(samples[i].values) == 0 || !k.Low.Known() && !k.High.Known() {
+		if len(samples[i].Values) == 0 || !k.Low.Known() && !k.High.Known() {
 			continue
 		}
-		var s scratch
-		var f Figure
-		samples[i].failed = -1
-		s.summarize(&f, samples[i], o)
+		s := scratch.Summarize(samples[i], []float64{0.5, 0.9, 0.99}, pl.sw, false)
 		x := k.Low
 		if k.High.Known() && k.High > k.Low {
 			x = (k.Low + k.High) / 2
 		}
 		out.X, out.Low, out.High = append(out.X, x), append(out.Low, k.Low), append(out.High, k.High)
-		out.N, out.Mean = append(out.N, f.N), append(out.Mean, f.Mean)
-		out.P50 = append(out.P50, f.Percentiles[0].Value)
-		out.P90 = append(out.P90, f.Percentiles[1].Value)
-		out.P99 = append(out.P99, f.Percentiles[2].Value)
+		out.N, out.Mean = append(out.N, int64(s.N)), append(out.Mean, Num(s.Mean.Value))
+		for at, to := range []*[]Num{&out.P50, &out.P90, &out.P99} {
+			v := Missing // a line through what the bin cannot carry would mislead
+			if s.Quantiles[at].Carried {
+				v = Num(s.Quantiles[at].Value)
+			}
+			*to = append(*to, v)
+		}
 	}
 	return out
 }

@@ -14,7 +14,7 @@ func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
 	kinds := f.strs("error_kind")
 	errorKinds := make([]int64, len(kinds.Values))
 	attempts, stale := f.ints("attempts"), f.ints("stale_replays")
-	convs := s.cluster[:0]
+	convs := s.in.Cluster[:0]
 	for _, row := range rows {
 		byStatus[f.status[row]]++
 		if k := kinds.Codes[row]; k >= 0 {
@@ -28,7 +28,7 @@ func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
 		}
 		convs = append(convs, f.conv[row])
 	}
-	s.cluster = convs
+	s.in.Cluster = convs
 	c.Conversations = int64(s.distinct(convs))
 	for i, status := range schemas.Statuses {
 		n := byStatus[i]
@@ -233,7 +233,10 @@ func throughput(f *frame, rows []int32, w *window, arrived int64) Throughput {
 		}
 	}
 	length := float64(w.length())
-	t := Throughput{Seconds: Num(length / 1e9), PeakTokenRate: Missing, TokensPerUser: Missing}
+	t := Throughput{
+		Seconds: Num(length / 1e9), PeakTokenRate: Missing, TokensPerUser: Missing,
+		RequestsLow: Missing, RequestsHigh: Missing, CompletionLow: Missing, CompletionHigh: Missing, TotalLow: Missing, TotalHigh: Missing,
+	}
 	per := func(n Num) Num {
 		if !(length > 0) {
 			return Missing
@@ -252,6 +255,40 @@ func throughput(f *frame, rows []int32, w *window, arrived int64) Throughput {
 	}
 	t.PeakInFlight = peak(starts, ends)
 	return t
+}
+
+// rateIntervals adds the intervals of rates in the long run, from blocks of time. A window of several
+// stretches has none.
+func (a *analysis) rateIntervals(t *Throughput) {
+	if len(a.w.spans) > 1 || a.o.NoIntervals {
+		return
+	}
+	var requests, tokens, all [stat.Blocks]float64
+	prompt := a.f.ints("prompt_tokens")
+	for row := range a.f.rows {
+		if a.f.status[row] != statusOK || !a.w.ended(a.f, row) {
+			continue
+		}
+		b := a.sw.BlockOf(a.f.end[row])
+		requests[b]++
+		all[b] += float64(prompt[row])
+	}
+	for i, n := range a.chunks.series {
+		if at := int64(i)*a.chunks.step + a.chunks.step/2; a.w.during(at) {
+			b := a.sw.BlockOf(at)
+			tokens[b] += float64(n)
+			all[b] += float64(n)
+		}
+	}
+	set := func(low, high *Num, blocks [stat.Blocks]float64) {
+		e := a.sw.RateOf(blocks)
+		*low, *high = Num(e.Low), Num(e.High)
+	}
+	set(&t.RequestsLow, &t.RequestsHigh, requests)
+	set(&t.CompletionLow, &t.CompletionHigh, tokens)
+	if t.TotalTokens.Known() {
+		set(&t.TotalLow, &t.TotalHigh, all)
+	}
 }
 
 // peak gives the highest number of intervals [start, end) that hold at once. It sorts its arguments.
@@ -382,7 +419,8 @@ func cacheByTurn(f *frame, rows []int32) []CacheTurn {
 // conversationTimes gives the time of every conversation instance of which all turns completed, from its
 // first turn's scheduled moment to its last turn's end, with and without the think time between. The
 // instance belongs to the window if its first turn does.
-func conversationTimes(f *frame, w *window) (with, without sample) {
+func (a *analysis) conversationTimes() (with, without stat.Sample) {
+	f, w := a.f, &a.w
 	scheduled, think := f.ints("scheduled_ns"), f.floats("think_time_ms")
 	const unset = math.MinInt64
 	first, last := make([]int64, f.convs), make([]int64, f.convs)
@@ -411,10 +449,11 @@ func conversationTimes(f *frame, w *window) (with, without sample) {
 			continue
 		}
 		v := float64(last[c]-first[c]) / 1e6
-		with.values = append(with.values, v)
-		with.cluster = append(with.cluster, int32(c))
-		without.values = append(without.values, v-thought[c])
+		with.Values = append(with.Values, v)
+		with.Cluster = append(with.Cluster, int32(c))
+		with.Moments = append(with.Moments, first[c])
+		without.Values = append(without.Values, v-thought[c])
 	}
-	without.cluster = with.cluster
+	without.Cluster, without.Moments = with.Cluster, with.Moments
 	return with, without
 }

@@ -97,9 +97,16 @@ type Window struct {
 	Steady    bool   `json:"steady"`              // of kind steady: a steady stretch was found
 	How       string `json:"how"`                 // in words
 	Seconds   Num    `json:"seconds"`             // the time that rates divide by
-	Before    int64  `json:"turns_before"`        // turns of the main phase that the window leaves out: sent before it
-	After     int64  `json:"turns_after"`         // sent after it
-	Other     int64  `json:"turns_other"`         // left out for another reason: of kind turns, other turns of the conversations
+	// Relaxation is how long the server remembers what it did, as far as the run shows it: what it says of the
+	// server in the long run takes a window of LongFrom seconds (of percentiles beyond p95: LongFromOuter).
+	// Null where the run is too short to tell.
+	Relaxation    Num `json:"relaxation_s"`
+	LongFrom      Num `json:"long_run_from_s"`
+	LongFromOuter Num `json:"long_run_from_outer_s"`
+
+	Before int64 `json:"turns_before"` // turns of the main phase that the window leaves out: sent before it
+	After  int64 `json:"turns_after"`  // sent after it
+	Other  int64 `json:"turns_other"`  // left out for another reason: of kind turns, other turns of the conversations
 }
 
 // Key is one part of a group's name.
@@ -155,12 +162,15 @@ type Figure struct {
 	N           int64        `json:"n"`          // values
 	Clusters    int64        `json:"clusters"`   // conversation instances among them
 	Mean        Num          `json:"mean"`
-	MeanLow     Num          `json:"mean_low"` // interval of the mean, conversations as clusters
+	MeanLow     Num          `json:"mean_low"` // interval of the server's mean in the long run; null where the window is too short for one
 	MeanHigh    Num          `json:"mean_high"`
 	Std         Num          `json:"std"` // sample standard deviation (ddof 1)
 	Min         Num          `json:"min"`
 	Max         Num          `json:"max"`
 	Percentiles []Percentile `json:"percentiles"`
+	// RelativeError is how far percentiles can be from the exact ones, as a share: a run with more chunk gaps
+	// than are kept in memory has them counted. 0: they are exact.
+	RelativeError float64 `json:"relative_error,omitempty"`
 	// FailureAware counts each failed turn as infinitely slow. Empty for figures without a failed
 	// counterpart (chunk gaps) and where nothing failed.
 	FailureAware []Percentile `json:"failure_aware,omitempty"`
@@ -176,15 +186,20 @@ func (f *Figure) Percentile(p float64) *Percentile {
 	return nil
 }
 
-// Percentile is one percentile with its interval. Value is null unless the sample carries it.
+// Percentile is one percentile. Its value is always given; what the sample says of the server is another
+// matter: it has as many independent values as Effective says, for turns of one conversation are alike, and
+// so is what ran at about the same time.
 type Percentile struct {
-	P        float64 `json:"p"` // in percent
-	Value    Num     `json:"value"`
-	Low      Num     `json:"low"` // interval; null where the sample gives no bound on that side
-	High     Num     `json:"high"`
-	Carried  bool    `json:"carried"`            // the sample has enough rows
-	Needs    int64   `json:"needs"`              // rows that it would take
-	Infinite bool    `json:"infinite,omitempty"` // failure-aware only: the percentile is a failed turn
+	P         float64 `json:"p"` // in percent
+	Value     Num     `json:"value"`
+	Low       Num     `json:"low"` // interval of the server in the long run; null where the window is too short for one
+	High      Num     `json:"high"`
+	Lower     Num     `json:"lower"` // one-sided bounds with 95 % confidence; null where the sample gives none
+	Upper     Num     `json:"upper"`
+	Effective Num     `json:"effective"`          // independent values that the sample counts for; null where intervals were left out
+	Carried   bool    `json:"carried"`            // these are enough to bound the percentile on its outer side; tables mark others with ~
+	Needs     int64   `json:"needs"`              // independent values that it takes
+	Infinite  bool    `json:"infinite,omitempty"` // failure-aware only: the percentile is a failed turn
 }
 
 // Throughput is what a population got done in its window: what is counted and the seconds that it is divided
@@ -204,6 +219,13 @@ type Throughput struct {
 	PeakActive       int64 `json:"peak_conversations"`    // conversations at once, think time included
 	PeakTokenRate    Num   `json:"peak_token_rate"`       // completion tokens of the best second, each at its arrival: any second of the window that begins on a hundredth; null for windows under 5 s
 	TokensPerUser    Num   `json:"tokens_per_s_per_user"` // 1000 / mean TPOT
+	// Intervals of three rates in the long run; null where the window is too short for them, and for groups.
+	RequestsLow    Num `json:"requests_low"`
+	RequestsHigh   Num `json:"requests_high"`
+	CompletionLow  Num `json:"completion_tokens_low"`
+	CompletionHigh Num `json:"completion_tokens_high"`
+	TotalLow       Num `json:"total_tokens_low"`
+	TotalHigh      Num `json:"total_tokens_high"`
 }
 
 // Tokens sums a population's tokens (completed turns), over the turns whose count is known; null where none is.

@@ -22,9 +22,10 @@ import (
 //
 // What is left must be level ([stat.Level]) in all three. A stage of the load is a run of its own.
 const (
-	steadyLevel = 0.9 // of the usual number of conversations: at and above it, the load stands
-	steadyShare = 0.3 // a steady stretch shorter than this share of the run is none
-	steadySteps = 400 // of a series, at most
+	steadyLevel = 0.9  // of the usual number of conversations: at and above it, the load stands
+	steadyShare = 0.3  // a steady stretch shorter than this share of the run is none
+	steadyDrain = 0.01 // a drain of less than this share of what is before it is none
+	steadySteps = 400  // of a series, at most
 )
 
 // drift is a trend or a shift in what should be level.
@@ -158,6 +159,9 @@ func (l *demand) steady() (from, to int64, how string, ok bool) {
 		}
 	}
 	from, to = max(from, begin), min(to, l.stop)
+	if to <= end && float64(end+1-to) < steadyDrain*float64(to-from) {
+		to = end + 1
+	}
 	cause := fmt.Sprintf("at least %.0f conversations active, of usually %.0f", math.Ceil(steadyLevel*usual), usual)
 	if l.open {
 		from, to, cause = begin, min(max(l.lastArrival, begin), l.stop), "arrivals began"

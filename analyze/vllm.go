@@ -89,7 +89,7 @@ func vllmResult(ctx context.Context, r *run, res *RunResult, o *Options) (*VLLM,
 	vllmSettings(v, r, res, o)
 	vllmTotals(v, res)
 	vllmStatistics(v, f, rows, r.chunks.burst, res, o)
-	if n, err := r.chunkCount(f); err != nil || n > rawGaps {
+	if n, err := r.chunkCount(f); err != nil || n > exactGaps {
 		return v, err
 	}
 	requests := vllmRequests(f, rows)

@@ -10,8 +10,9 @@ import (
 )
 
 // csvHeader are the columns of the CSV: one line per statistic, so that a data frame needs no parsing of
-// column names. group is empty for the total, else "column=value" joined by semicolons.
-var csvHeader = []string{"run", "verdict", "scope", "group", "figure", "statistic", "value", "low", "high", "unit", "n", "error_rate"}
+// column names. group is empty for the total, else "column=value" joined by semicolons. low and high are the
+// long-run interval; carried, lower and upper, of percentiles, what the sample says by itself.
+var csvHeader = []string{"run", "verdict", "scope", "group", "figure", "statistic", "value", "low", "high", "unit", "n", "error_rate", "carried", "lower", "upper"}
 
 func writeCSV(w io.Writer, res *analyze.Result) error {
 	out := csv.NewWriter(w)
@@ -71,6 +72,9 @@ type csvWriter struct {
 }
 
 func (c *csvWriter) line(cells ...string) {
+	for len(cells) < len(csvHeader) {
+		cells = append(cells, "")
+	}
 	if c.err == nil {
 		c.err = c.out.Write(cells)
 	}
@@ -90,8 +94,8 @@ func (c *csvWriter) group(scope string, g *analyze.Group) {
 		keys = append(keys, clean(k.Column+"="+k.Value))
 	}
 	name := strings.Join(keys, ";")
-	stat := func(figure, statistic, value, low, high, unit string, n int64) {
-		c.line(c.run, c.verdict, scope, name, figure, statistic, value, low, high, unit, strconv.FormatInt(n, 10), exact(g.Counts.ErrorRate))
+	stat := func(figure, statistic, value, low, high, unit string, n int64, sure ...string) {
+		c.line(append([]string{c.run, c.verdict, scope, name, figure, statistic, value, low, high, unit, strconv.FormatInt(n, 10), exact(g.Counts.ErrorRate)}, sure...)...)
 	}
 	for i := range g.Figures {
 		f := &g.Figures[i]
@@ -99,14 +103,14 @@ func (c *csvWriter) group(scope string, g *analyze.Group) {
 		stat(f.Name, "std", exact(f.Std), "", "", f.Unit, f.N)
 		stat(f.Name, "min", exact(f.Min), "", "", f.Unit, f.N)
 		for _, p := range f.Percentiles {
-			stat(f.Name, percentName(p.P), exact(p.Value), exact(p.Low), exact(p.High), f.Unit, f.N)
+			stat(f.Name, percentName(p.P), exact(p.Value), exact(p.Low), exact(p.High), f.Unit, f.N, strconv.FormatBool(p.Carried), exact(p.Lower), exact(p.Upper))
 		}
 		for _, p := range f.FailureAware {
 			value := exact(p.Value)
 			if p.Infinite {
 				value = "inf"
 			}
-			stat(f.Name, percentName(p.P)+"_failed_as_infinite", value, "", "", f.Unit, f.N+g.Counts.Failed)
+			stat(f.Name, percentName(p.P)+"_failed_as_infinite", value, "", "", f.Unit, f.N+g.Counts.Failed, strconv.FormatBool(p.Carried))
 		}
 		stat(f.Name, "max", exact(f.Max), "", "", f.Unit, f.N)
 	}

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -64,15 +63,17 @@ func percent(n analyze.Num) string {
 	return strconv.FormatFloat(v, 'g', 3, 64) + " %"
 }
 
-// percentile prints a percentile, or why there is none.
+// percentile prints a percentile, with a ~ where the sample is too small to be sure of it.
 func percentile(p *analyze.Percentile) string {
 	switch {
 	case p == nil:
 		return none
-	case !p.Carried:
-		return fmt.Sprintf("n<%d", p.Needs)
 	case p.Infinite:
 		return "failed"
+	case !p.Value.Known():
+		return none
+	case !p.Carried:
+		return "~" + number(p.Value)
 	}
 	return number(p.Value)
 }

@@ -221,19 +221,16 @@ func figureRow(f *analyze.Figure) []string {
 func latencies(res *analyze.Result, r *analyze.RunResult) section {
 	c := &r.Total.Counts
 	s := section{
-		title: fmt.Sprintf("Latency of completed turns, from %s (error rate %s: %s of %s failed)", res.From, percent(c.ErrorRate), count(c.Failed), count(c.OK+c.Failed)),
+		title: fmt.Sprintf("Latency of completed turns, from %s (error rate %s: %s of %s failed)", res.From, percent(c.ErrorRate), count(c.Failed), count(c.Sent)),
 		left:  1, header: figureHeader(res),
 	}
-	small := false
+	unsure := unsurePercentiles(&r.Total)
 	for i := range r.Total.Figures {
 		f := &r.Total.Figures[i]
 		if secondary(f.Name) || f.N == 0 {
 			continue
 		}
 		s.rows = append(s.rows, figureRow(f))
-		for _, p := range f.Percentiles {
-			small = small || !p.Carried
-		}
 		if len(f.FailureAware) > 0 && (f.Name == "ttft" || f.Name == "e2e") {
 			row := []string{f.Title + ", failed as infinite", count(f.N + c.Failed), none}
 			for i := range f.FailureAware {
@@ -245,10 +242,54 @@ func latencies(res *analyze.Result, r *analyze.RunResult) section {
 			s.after = append(s.after, "ITL: "+clean(f.Population))
 		}
 	}
-	if small {
-		s.after = append(s.after, "n<N: the sample has fewer than the N rows that carry this percentile")
+	if unsure != "" {
+		s.after = append(s.after, unsure)
+	}
+	for i := range r.Total.Figures {
+		if e := r.Total.Figures[i].RelativeError; e > 0 {
+			s.after = append(s.after, fmt.Sprintf("ITL and chunk gaps are counted, not kept: their percentiles are within %.2g of themselves", e))
+			break
+		}
 	}
 	return s
+}
+
+// unsurePercentiles explains the mark of percentiles that the sample does not carry, with what can be said
+// of the headline ones.
+func unsurePercentiles(g *analyze.Group) string {
+	unsure := false
+	var bounds []string
+	for i := range g.Figures {
+		f := &g.Figures[i]
+		if f.N == 0 {
+			continue
+		}
+		for _, p := range f.Percentiles {
+			if p.Carried {
+				continue
+			}
+			unsure = true
+			if headline(f.Name) && p.Lower.Known() {
+				bounds = append(bounds, fmt.Sprintf("%s %s >= %s", f.Title, percentName(p.P), number(p.Lower)))
+			}
+		}
+	}
+	if !unsure {
+		return ""
+	}
+	text := "~: of this run only; too few independent turns to be sure of the server's"
+	if len(bounds) > 0 {
+		text += " (95 %: " + strings.Join(bounds, ", ") + ")"
+	}
+	return text
+}
+
+func headline(figure string) bool {
+	switch figure {
+	case "ttft", "tpot", "itl", "e2e":
+		return true
+	}
+	return false
 }
 
 func waits(res *analyze.Result, r *analyze.RunResult) section {
@@ -261,10 +302,10 @@ func waits(res *analyze.Result, r *analyze.RunResult) section {
 	return s
 }
 
-// intervals shows how sure the headline percentiles are.
+// intervals shows what the run says of the server in the long run.
 func intervals(res *analyze.Result, r *analyze.RunResult) section {
 	s := section{
-		title: fmt.Sprintf("%g %% intervals, conversations taken as clusters", res.Level*100), left: 1,
+		title: fmt.Sprintf("What the run says of the server in the long run (%g %% intervals)", res.Level*100), left: 1,
 		header: []string{"ms", "conversations", "mean"},
 	}
 	for _, p := range res.Percentiles {
@@ -272,21 +313,33 @@ func intervals(res *analyze.Result, r *analyze.RunResult) section {
 	}
 	for i := range r.Total.Figures {
 		f := &r.Total.Figures[i]
-		switch f.Name {
-		case "ttft", "tpot", "itl", "e2e":
-		default:
+		if !headline(f.Name) || f.Clusters < 2 {
 			continue
 		}
-		if f.Clusters < 2 {
-			continue
-		}
-		row := []string{f.Title, count(f.Clusters), interval(f.MeanLow, f.MeanHigh)}
+		row := []string{f.Title, count(f.Clusters), longRun(f.MeanLow, f.MeanHigh)}
 		for _, p := range f.Percentiles {
-			row = append(row, interval(p.Low, p.High))
+			row = append(row, longRun(p.Low, p.High))
 		}
 		s.rows = append(s.rows, row)
 	}
+	w := &r.Window
+	switch {
+	case len(s.rows) == 0:
+	case !w.LongFrom.Known():
+		s.after = append(s.after, "?: the run is too short to say")
+	case w.LongFromOuter > w.Seconds:
+		s.after = append(s.after, fmt.Sprintf("?: the window of %s is too short, or the sample too small, to say: the server remembers %s, so it takes %s (percentiles beyond p95: %s)",
+			seconds(w.Seconds), seconds(w.Relaxation), seconds(w.LongFrom), seconds(w.LongFromOuter)))
+	}
 	return s
+}
+
+// longRun prints an interval of the long run, or that the run cannot say.
+func longRun(low, high analyze.Num) string {
+	if text := interval(low, high); text != none {
+		return text
+	}
+	return "?"
 }
 
 func rates(r *analyze.RunResult) section {

@@ -148,8 +148,8 @@ func interval(low, high analyze.Num, print func(float64) string) string {
 	return a + thin + dash + thin + b
 }
 
-// percentileCell prints a percentile that the sample carries, and says what it would take where it does
-// not.
+// percentileCell prints a percentile; grey and with a ~, with the bound that can be given, where the sample
+// is too small to be sure of it.
 func percentileCell(p *analyze.Percentile) cell {
 	switch {
 	case p == nil:
@@ -157,9 +157,15 @@ func percentileCell(p *analyze.Percentile) cell {
 	case p.Infinite:
 		return cell{Text: infinity, CSV: "inf||", Hint: "A failed turn: it never ended."}
 	case !p.Value.Known():
-		c := blank(3)
-		c.Hint = fmt.Sprintf("Too few rows: p%s takes %s.", number(p.P), count(p.Needs))
-		return c
+		return blank(3)
 	}
-	return rangeCell(p.Value, p.Low, p.High, number)
+	c := rangeCell(p.Value, p.Low, p.High, number)
+	if !p.Carried {
+		c.Text, c.Class = "~"+c.Text, "none"
+		c.Hint = fmt.Sprintf("Too small a sample to be sure: p%s takes %s independent turns.", number(float64(p.P)), count(p.Needs))
+		if p.Lower.Known() {
+			c.Hint += fmt.Sprintf(" With 95 %% confidence it is at least %s.", number(float64(p.Lower)))
+		}
+	}
+	return c
 }

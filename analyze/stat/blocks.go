@@ -106,6 +106,7 @@ type Scratch struct {
 func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summary {
 	n := len(in.Values)
 	out := empty(n, len(qs))
+	s.sorted = s.sorted[:0]
 	if n == 0 {
 		return out
 	}
@@ -208,6 +209,9 @@ func (out *Summary) judge(w Window, qs []float64, byBlock parts, byConversation 
 		}
 	}
 }
+
+// Sorted gives the values of the last sample, sorted; valid until the next.
+func (s *Scratch) Sorted() []float64 { return s.sorted }
 
 func (s *Scratch) sort(values []float64) []float64 {
 	s.sorted = append(s.sorted[:0], values...)
