@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"parley/replay/engine"
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -18,7 +20,7 @@ func (s *instant) AppendAnswer(api.Answer, *schemas.Message) (bool, error) {
 	return true, nil
 }
 func (s *instant) Close() {}
-func (s *instant) Do(_ context.Context, _ turnRequest, row *schemas.Request) api.Answer {
+func (s *instant) Do(_ context.Context, _ int64, row *schemas.Request) api.Answer {
 	now := s.clk.Now()
 	row.StartNS, row.SentNS, row.DoneNS = &now, &now, &now
 	row.Status = string(schemas.StatusOK)
@@ -39,21 +41,24 @@ func BenchmarkTurn(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			x, err := survey(memoryDataset(talks(1000, turns, 0)), false)
+			data := memoryDataset(talks(1000, turns, 0))
+			x, err := load.Survey("memory", data.Outlines, &s.rules)
 			if err != nil {
 				b.Fatal(err)
 			}
 			clk := clock.New(time.Now())
-			e, done := newEngine(context.Background(), s, x, clk, &discard{b.TempDir()})
-			defer done()
-			e.targets = []schemas.Target{{URL: "http://none"}}
-			e.open = func(*conversation) (session, error) { return &instant{clk}, nil }
+			e := engine.New(engine.Settings{
+				Rules: &s.rules, Extent: x, Dataset: data, Clock: clk, Store: &discard{b.TempDir()}, Targets: []schemas.Target{{URL: "http://none"}},
+				Begin: func(int) int64 { return clk.Now() }, OutputTokens: s.outputTokens,
+				Open: func(*engine.Conversation) (engine.Session, error) { return &instant{clk}, nil },
+			})
+			defer e.Close()
 			b.ReportAllocs()
 			b.ResetTimer()
-			if err := e.run(context.Background(), nil); err != nil {
+			if err := e.Run(context.Background(), nil); err != nil {
 				b.Fatal(err)
 			}
-			if err := e.out.close(time.Minute); err != nil {
+			if err := e.Finish(time.Minute); err != nil {
 				b.Fatal(err)
 			}
 		})
@@ -66,39 +71,3 @@ type discard struct{ dir string }
 func (d *discard) Dir() string                            { return d.dir }
 func (d *discard) AppendRequests([]schemas.Request) error { return nil }
 func (d *discard) AppendSamples([]schemas.Sample) error   { return nil }
-
-// BenchmarkPacerAdd is the cost of a think time's registration among 10,000 others.
-func BenchmarkPacerAdd(b *testing.B) {
-	p := newPacer(clock.New(time.Now()))
-	w := newWaiter()
-	for i := range 10_000 {
-		p.add(int64(time.Hour)+int64(i*7919%10_000), w)
-	}
-	b.ReportAllocs()
-	for i := range b.N {
-		p.add(int64(time.Hour)+int64(i%10_000), w)
-		p.mu.Lock()
-		p.times = p.times[:10_000]
-		p.mu.Unlock()
-	}
-}
-
-// BenchmarkPacerLateness reports how late the pacer fires on this machine, in microseconds.
-func BenchmarkPacerLateness(b *testing.B) {
-	clk := clock.New(time.Now())
-	p := newPacer(clk)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); p.run(ctx) }()
-	w := newWaiter()
-	for range b.N {
-		p.add(clk.Now()+2e6, w)
-		<-w.fired
-	}
-	cancel()
-	p.add(clk.Now(), w) // wakes it
-	<-ended
-	late := p.latenessMS(0.5, 0.99)
-	b.ReportMetric(late[0]*1000, "p50-us")
-	b.ReportMetric(late[1]*1000, "p99-us")
-}

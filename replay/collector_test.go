@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,9 +9,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"parley/replay/engine"
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -22,7 +22,7 @@ func TestDiskFull(t *testing.T) {
 	r := trial{cfg: Config{Concurrency: 4}, convs: talks(50, 10, 0)}
 	full := fmt.Errorf("append: %w", syscall.ENOSPC)
 	r.store.append = func([]schemas.Request) error {
-		if r.e.clk.Now() > 5e9 {
+		if r.e.Clock.Now() > 5e9 {
 			return full
 		}
 		return nil
@@ -31,7 +31,7 @@ func TestDiskFull(t *testing.T) {
 	if !errors.Is(r.err, syscall.ENOSPC) || !strings.Contains(r.err.Error(), "can no longer be written") {
 		t.Errorf("error: %v", r.err)
 	}
-	if reason, _ := r.e.stopped(); reason != endError {
+	if reason, _ := r.e.Stopped(); reason != load.EndError {
 		t.Errorf("ended: %s", reason)
 	}
 	if r.took > 7*time.Second {
@@ -57,7 +57,7 @@ func TestStuckDisk(t *testing.T) {
 	if r.took < 170*time.Second || r.took > 190*time.Second {
 		t.Errorf("the run took %v, want 125 s and a minute less a few seconds", r.took)
 	}
-	if _, _, stalls, _, _ := r.e.out.state(); stalls == 0 {
+	if r.e.Totals().Stalls == 0 {
 		t.Error("no stall was counted")
 	}
 }
@@ -74,7 +74,7 @@ func TestDeadDisk(t *testing.T) {
 	if r.err == nil || !strings.Contains(r.err.Error(), "is the disk stuck") || !strings.Contains(r.err.Error(), "waits for the journal") {
 		t.Errorf("error: %v", r.err)
 	}
-	if !errors.Is(r.closeErr, errStuck) {
+	if !errors.Is(r.closeErr, engine.ErrStuck) {
 		t.Errorf("closing: %v", r.closeErr)
 	}
 	if r.took > 3*time.Minute {
@@ -86,7 +86,7 @@ func TestDeadDisk(t *testing.T) {
 func TestVanishedJournal(t *testing.T) {
 	r := trial{cfg: Config{Concurrency: 4}, convs: talks(50, 10, 0)}
 	r.store.append = func([]schemas.Request) error {
-		if r.e.clk.Now() > 5e9 {
+		if r.e.Clock.Now() > 5e9 {
 			os.RemoveAll(r.store.dir)
 		}
 		return nil
@@ -127,49 +127,4 @@ func TestRealDiskFull(t *testing.T) {
 		t.Errorf("%d rows can be read, outcome %+v", len(rows), out)
 	}
 	t.Logf("%d rows were safe when the disk was full", len(rows))
-}
-
-// TestPutNeverBlocks hands over rows while the journal does not come back from a write.
-func TestPutNeverBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &memoryStore{dir: t.TempDir(), append: func([]schemas.Request) error {
-			time.Sleep(time.Hour)
-			return nil
-		}}
-		c := newCollector(s, newTally(), func(error) {})
-		go c.run()
-		c.limit = 10 << 20
-		start := time.Now()
-		for range 20_000 {
-			c.put(&schemas.Request{Status: "ok"})
-		}
-		if d := time.Since(start); d != 0 {
-			t.Errorf("20,000 rows took %v of virtual time", d)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if c.roomy() || c.room(ctx) {
-			t.Error("there was room above the bound")
-		}
-		if err := c.close(time.Minute); !errors.Is(err, errStuck) {
-			t.Errorf("closing: %v", err)
-		}
-		time.Sleep(1000 * time.Hour)
-		<-c.done
-		if n := len(s.rows); n != 20_000 {
-			t.Errorf("%d rows arrived in the end", n)
-		}
-	})
-}
-
-func BenchmarkCollectorPut(b *testing.B) {
-	c := newCollector(&memoryStore{}, newTally(), func(error) {})
-	row := &schemas.Request{Status: "ok"}
-	b.ReportAllocs()
-	for range b.N {
-		c.put(row)
-		if len(c.rows) == flushRows {
-			c.rows = c.rows[:0]
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/replay/internal/api"
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -58,20 +59,27 @@ type Config struct {
 	WhenFull         string   `json:"when_full,omitempty"`         // wait or shed; "" is wait
 	MaxInFlight      int      `json:"max_in_flight,omitempty"`     // most requests at once; 0 is no limit
 
+	ConcurrencyStages []load.Stage `json:"concurrency_stages,omitempty"` // in place of Concurrency: levels one after the other
+	RateStages        []load.Stage `json:"rate_stages,omitempty"`        // in place of Rate
+
 	Think    string        `json:"think,omitempty"`     // recorded, none, a duration, or a factor like 0.5x; "" is recorded
+	ToolTime string        `json:"tool_time,omitempty"` // the same of tool times
 	ThinkCap time.Duration `json:"think_cap,omitempty"` // longest think time; 0 is no limit
 	Ramp     time.Duration `json:"ramp,omitempty"`      // closed loop: spread of the first arrivals; open loop: time over which the rate rises
 
 	Duration    time.Duration `json:"duration,omitempty"`     // when to stop starting turns, from the first arrival's time on
 	Requests    int64         `json:"requests,omitempty"`     // how many turns to start after the warm-up
+	MinDuration time.Duration `json:"min_duration,omitempty"` // Requests stops the run only after this time
+	MaxErrors   string        `json:"max_errors,omitempty"`   // a count, a share like 10%, or none; "" is the default brake, see load.Scheduler
 	Loops       int           `json:"loops,omitempty"`        // passes over the dataset; 0 is one, or no limit with Duration or Requests
-	Grace       time.Duration `json:"grace,omitempty"`        // how long running turns may finish after that; 0 is 30 s, None is none
+	Grace       time.Duration `json:"grace,omitempty"`        // how long running turns may finish after that; 0 is 30 s, or after Requests the Timeout; None is none
 	Timeout     time.Duration `json:"timeout,omitempty"`      // one turn in all; 0 is 10 m, None is no limit
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"` // one silence in a stream; 0 is 2 m, None is no limit
 	Deadline    time.Duration `json:"deadline,omitempty"`     // the whole run; 0 is no limit
 
-	Warmup  int64 `json:"warmup,omitempty"`  // the first turns that start: rows with phase=warmup
-	Stagger bool  `json:"stagger,omitempty"` // closed loop: the first conversations begin at mixed ages, see Run
+	Warmup     int64         `json:"warmup,omitempty"`      // the first turns that start: rows with phase=warmup
+	WarmupTime time.Duration `json:"warmup_time,omitempty"` // and all that start within this time
+	Stagger    bool          `json:"stagger,omitempty"`     // closed loop: the first conversations begin at mixed ages, see Run
 
 	History          string `json:"history,omitempty"`           // live or recorded; "" is live
 	HistoryReasoning bool   `json:"history_reasoning,omitempty"` // the answers' reasoning goes back into the history too
@@ -121,29 +129,12 @@ type Config struct {
 	Seed    uint64    `json:"seed"`
 }
 
-// Kinds of think time.
-type thinkKind int
-
-const (
-	thinkRecorded thinkKind = iota
-	thinkFixed
-	thinkFactor
-)
-
 // settled is a Config with its texts parsed and its defaults filled in.
 type settled struct {
 	Config
-	open       bool // arrivals come by themselves, not when a place is free
-	rate       float64
-	thinkKind  thinkKind
-	thinkTime  time.Duration
-	thinkTimes float64
+	rules      load.Rules
 	tokensFrom string // dataset, none, number
 	tokens     int64
-	shard      int
-	shards     int
-	bounded    bool // Requests or Duration stop the run, not the dataset's end
-	loops      int  // 0 is no limit
 	extra      []json.RawMessage
 	headers    []template
 	fields     []template
@@ -210,15 +201,16 @@ func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
 	if _, err := api.New(s.API); err != nil {
 		bad("api", "%w", err)
 	}
-	s.shard, s.shards = 0, 1
+	r := &s.rules
+	r.Shard, r.Shards = 0, 1
 	if s.Shard != "" {
 		i, n, ok := strings.Cut(s.Shard, "/")
 		var err1, err2 error
-		s.shard, err1 = strconv.Atoi(i)
-		s.shards, err2 = strconv.Atoi(n)
-		if !ok || err1 != nil || err2 != nil || s.shards < 1 || s.shard < 0 || s.shard >= s.shards {
+		r.Shard, err1 = strconv.Atoi(i)
+		r.Shards, err2 = strconv.Atoi(n)
+		if !ok || err1 != nil || err2 != nil || r.Shards < 1 || r.Shard < 0 || r.Shard >= r.Shards {
 			bad("shard", "%q: give i/n with 0 <= i < n", s.Shard)
-			s.shard, s.shards = 0, 1
+			r.Shard, r.Shards = 0, 1
 		}
 	}
 	if s.Preconnect < -1 {
@@ -227,29 +219,48 @@ func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
 }
 
 func (s *settled) settleLoad(bad func(flag, format string, args ...any)) {
-	shapes := 0
-	if s.Concurrency < 0 {
-		bad("concurrency", "%d: has to be positive", s.Concurrency)
+	r := &s.rules
+	r.Seed, r.Ramp, r.Stagger, r.KeepGoing = s.Seed, s.Ramp, s.Stagger, s.KeepGoing
+	if r.Concurrency = s.ConcurrencyStages; s.Concurrency != 0 {
+		r.Concurrency = append([]load.Stage{{Level: float64(s.Concurrency)}}, r.Concurrency...)
 	}
-	if s.Concurrency > 0 {
-		shapes++
+	if r.Rate = s.RateStages; s.Rate != nil {
+		r.Rate = append([]load.Stage{{Level: *s.Rate}}, r.Rate...)
+	}
+	for _, st := range r.Concurrency {
+		if !(st.Level >= 1) || st.Level != math.Trunc(st.Level) || st.Level > math.MaxInt32 {
+			bad("concurrency", "%v: has to be a positive whole number", st.Level)
+		}
 	}
 	s.settleArrivals(bad)
-	if s.open {
-		shapes++
+	recorded := s.Arrivals == "recorded"
+	shapes := 0
+	for _, is := range []bool{len(r.Concurrency) > 0, len(r.Rate) > 0 || recorded} {
+		if is {
+			shapes++
+		}
 	}
 	switch {
-	case shapes == 0 && s.Concurrency == 0 && s.Rate == nil:
+	case shapes == 0:
 		bad("concurrency", "no load: give --concurrency N (closed loop), --rate R (open loop), or --arrivals recorded")
 	case shapes > 1:
 		bad("concurrency", "cannot be given with --rate or recorded arrivals: cap an open loop with --max-conversations")
 	}
+	for i, st := range append(slices.Clone(r.Concurrency), r.Rate...) {
+		if stages := len(r.Concurrency) + len(r.Rate); st.For < 0 || st.For == 0 && shapes == 1 && i < stages-1 {
+			bad(s.levelFlag(), "each stage but the last needs its time: give stages such as 8:2m,16:2m")
+		}
+	}
+	if len(r.Concurrency)+len(r.Rate) > 1 && r.Ramp != 0 {
+		bad("ramp", "cannot be given with stages, which raise the load themselves")
+	}
+	closed := len(r.Concurrency) > 0
 	for flag, n := range map[string]int{"max-conversations": s.MaxConversations, "max-in-flight": s.MaxInFlight} {
 		if n < 0 {
 			bad(flag, "%d: has to be positive", n)
 		}
 	}
-	if s.MaxConversations > 0 && s.Concurrency > 0 {
+	if s.MaxConversations > 0 && closed {
 		bad("max-conversations", "caps an open loop (--rate): a closed loop has --concurrency")
 	}
 	switch s.WhenFull {
@@ -260,35 +271,44 @@ func (s *settled) settleLoad(bad func(flag, format string, args ...any)) {
 	default:
 		bad("when-full", "%q: give wait or shed", s.WhenFull)
 	}
+	r.MaxConversations, r.MaxInFlight, r.Shed = s.MaxConversations, s.MaxInFlight, s.WhenFull == "shed"
 	// A run's limits are those of all its shards together: each has its share.
-	for _, l := range []struct {
-		flag string
-		n    *int
-	}{{"concurrency", &s.Concurrency}, {"max-conversations", &s.MaxConversations}, {"max-in-flight", &s.MaxInFlight}} {
-		if *l.n <= 0 || s.shards == 1 {
-			continue
-		}
-		whole := *l.n
-		if *l.n = share(int64(whole), s.shard, s.shards); *l.n == 0 {
-			bad(l.flag, "%d leaves nothing for shard %d of %d: give at least %d", whole, s.shard, s.shards, s.shards)
+	whole := map[string]int64{"max-conversations": int64(s.MaxConversations), "max-in-flight": int64(s.MaxInFlight), "requests": s.Requests}
+	for _, st := range r.Concurrency {
+		if n, ok := whole["concurrency"]; !ok || int64(st.Level) < n {
+			whole["concurrency"] = int64(st.Level)
 		}
 	}
-	s.settleThink(bad)
+	for flag, n := range whole {
+		if n > 0 && load.Share(n, r.Shard, r.Shards) == 0 {
+			bad(flag, "%d leaves nothing for shard %d of %d: give at least %d", n, r.Shard, r.Shards, r.Shards)
+		}
+	}
+	if s.ThinkCap < 0 {
+		bad("think-cap", "%v is negative", s.ThinkCap)
+	}
+	r.ThinkCap = s.ThinkCap
+	var err error
+	if r.Think, err = load.ParseScale(s.Think); err != nil {
+		bad("think", "%w", err)
+	}
+	if r.Tool, err = load.ParseScale(s.ToolTime); err != nil {
+		bad("tool-time", "%w", err)
+	}
 	if s.Ramp < 0 {
 		bad("ramp", "%v is negative", s.Ramp)
 	}
-	if s.Stagger && s.Concurrency == 0 {
+	if s.Stagger && !closed {
 		bad("stagger", "needs --concurrency: an open loop has no first conversations that run at once")
 	}
 }
 
-// share gives the part of a whole that one shard has: the parts add up to the whole.
-func share(whole int64, shard, shards int) int {
-	n := whole / int64(shards)
-	if int64(shard) < whole%int64(shards) {
-		n++
+// levelFlag gives the flag that the load's levels came from.
+func (s *settled) levelFlag() string {
+	if len(s.rules.Rate) > 0 {
+		return "rate"
 	}
-	return int(n)
+	return "concurrency"
 }
 
 func (s *settled) settleArrivals(bad func(flag, format string, args ...any)) {
@@ -317,53 +337,30 @@ func (s *settled) settleArrivals(bad func(flag, format string, args ...any)) {
 	case s.Speed == 0:
 		s.Speed = 1
 	}
-	if s.Rate == nil {
-		s.open = recorded
-		return
+	r := &s.rules
+	r.Arrivals, r.Burstiness, r.Speed = s.Arrivals, s.Burstiness, s.Speed
+	for _, st := range r.Rate {
+		switch rate := st.Level; {
+		case math.IsNaN(rate):
+			bad("rate", "not a number: give conversations per second, such as 5 or 0.2")
+		case rate == 0:
+			bad("rate", "0 would never start a conversation: give conversations per second, or inf for no pacing")
+		case rate < 0:
+			bad("rate", "%v is negative: give conversations per second", rate)
+		case rate < 1e-6:
+			bad("rate", "%v is less than one conversation in eleven days", rate)
+		case math.IsInf(rate, 1) && (s.Ramp > 0 || len(r.Rate) > 1):
+			bad("rate", "inf is no pacing: it has no ramp and no stages")
+		}
 	}
-	s.open, s.rate = true, *s.Rate
-	switch {
-	case math.IsNaN(s.rate):
-		bad("rate", "not a number: give conversations per second, such as 5 or 0.2")
-	case s.rate == 0:
-		bad("rate", "0 would never start a conversation: give conversations per second, or inf for no pacing")
-	case s.rate < 0:
-		bad("rate", "%v is negative: give conversations per second", s.rate)
-	case s.rate < 1e-6:
-		bad("rate", "%v is less than one conversation in eleven days", s.rate)
-	case recorded:
+	if len(r.Rate) > 0 && recorded {
 		bad("rate", "cannot be given with --arrivals recorded: scale recorded arrivals with --speed")
-	case math.IsInf(s.rate, 1) && s.Ramp > 0:
-		bad("ramp", "means nothing with --rate inf")
-	}
-}
-
-func (s *settled) settleThink(bad func(flag, format string, args ...any)) {
-	if s.ThinkCap < 0 {
-		bad("think-cap", "%v is negative", s.ThinkCap)
-	}
-	switch {
-	case s.Think == "" || s.Think == "recorded":
-		s.thinkKind = thinkRecorded
-	case s.Think == "none":
-		s.thinkKind = thinkFixed
-	case strings.HasSuffix(s.Think, "x"):
-		f, err := strconv.ParseFloat(strings.TrimSuffix(s.Think, "x"), 64)
-		if err != nil || f < 0 || math.IsInf(f, 0) || math.IsNaN(f) {
-			bad("think", "%q: a factor is a number followed by x, such as 0.5x", s.Think)
-		}
-		s.thinkKind, s.thinkTimes = thinkFactor, f
-	default:
-		d, err := time.ParseDuration(s.Think)
-		if err != nil || d < 0 {
-			bad("think", "%q: give recorded, none, a duration such as 2s, or a factor such as 0.5x", s.Think)
-		}
-		s.thinkKind, s.thinkTime = thinkFixed, d
 	}
 }
 
 func (s *settled) settleStops(bad func(flag, format string, args ...any)) {
-	for flag, d := range map[string]time.Duration{"duration": s.Duration, "deadline": s.Deadline} {
+	counted := s.Grace == 0 // the grace of a count is the turn's own limit, unless one was given
+	for flag, d := range map[string]time.Duration{"duration": s.Duration, "deadline": s.Deadline, "min-duration": s.MinDuration, "warmup-time": s.WarmupTime} {
 		if d < 0 {
 			bad(flag, "%v is negative", d)
 		}
@@ -395,19 +392,27 @@ func (s *settled) settleStops(bad func(flag, format string, args ...any)) {
 	if s.Warmup < 0 {
 		bad("warmup", "%d: has to be 0 or more", s.Warmup)
 	}
-	s.bounded = s.Requests > 0 || s.Duration > 0
-	s.loops = s.Loops
-	if s.loops == 0 && !s.bounded {
-		s.loops = 1
+	if s.MinDuration > 0 && s.Requests == 0 {
+		bad("min-duration", "goes with --requests: a run that stops by time has --duration")
 	}
-	if s.shards > 1 {
-		if s.Requests > 0 {
-			whole := s.Requests
-			if s.Requests = int64(share(whole, s.shard, s.shards)); s.Requests == 0 {
-				bad("requests", "%d leaves nothing for shard %d of %d", whole, s.shard, s.shards)
-			}
+	r := &s.rules
+	r.Duration, r.Requests, r.MinDuration, r.Deadline = s.Duration, s.Requests, s.MinDuration, s.Deadline
+	if all := r.Length(); all > 0 && (r.Duration == 0 || all < r.Duration) {
+		r.Duration = all
+	}
+	if r.Loops = s.Loops; r.Loops == 0 && !r.Bounded() {
+		r.Loops = 1
+	}
+	r.Grace, r.CountGrace = s.Grace, s.Grace
+	if counted {
+		if r.CountGrace = s.Timeout; s.Timeout == 0 {
+			r.CountGrace = -1
 		}
-		s.Warmup = int64(share(s.Warmup, s.shard, s.shards))
+	}
+	r.Warmup, r.WarmupTime = s.Warmup, s.WarmupTime
+	var err error
+	if r.MaxErrors, err = load.ParseBudget(s.MaxErrors); err != nil {
+		bad("max-errors", "%w", err)
 	}
 }
 
@@ -512,6 +517,17 @@ func (s *settled) settleAnswers(bad func(flag, format string, args ...any)) {
 	if s.Cancel != "" {
 		bad("verify-output", "compares whole answers: leave --cancel out")
 	}
+}
+
+// outputTokens gives the tokens that a turn asks for, 0 for no limit.
+func (s *settled) outputTokens(turn *schemas.Turn) int64 {
+	switch {
+	case s.tokensFrom == "number":
+		return s.tokens
+	case s.tokensFrom == "dataset" && turn.OutputTokens != nil:
+		return max(0, *turn.OutputTokens)
+	}
+	return 0
 }
 
 // hideURL gives the reason of a failed url.Parse without the text, in which a password may stand.

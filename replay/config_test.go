@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/replay/load"
 )
 
 // closed and open are the least that a configuration needs.
@@ -57,6 +59,18 @@ func TestValidate(t *testing.T) {
 		{"URL", with(closed(), func(c *Config) { c.URLs = []string{"ftp://h", "http://", "http://h/?q=1", "http://a b"} }), []string{"ftp://h: the scheme", "names no host", "no query", "not a URL"}},
 		{"Unix socket", with(closed(), func(c *Config) { c.URLs = []string{"unix:/run/llm.sock"} }), nil},
 		{"API", with(closed(), func(c *Config) { c.API = "grpc" }), []string{"--api"}},
+		{"stages", with(closed(), func(c *Config) {
+			c.Concurrency, c.ConcurrencyStages = 0, []load.Stage{{Level: 8, For: time.Minute}, {Level: 16}}
+		}), nil},
+		{"a stage without a time", with(closed(), func(c *Config) { c.Concurrency, c.ConcurrencyStages = 0, []load.Stage{{Level: 8}, {Level: 16}} }), []string{"--concurrency: each stage but the last"}},
+		{"half a conversation", with(closed(), func(c *Config) { c.Concurrency, c.ConcurrencyStages = 0, []load.Stage{{Level: 0.5}} }), []string{"--concurrency: 0.5"}},
+		{"a stage of no rate", with(closed(), func(c *Config) { c.Concurrency, c.RateStages = 0, []load.Stage{{Level: 0, For: 1}, {Level: 1}} }), []string{"--rate: 0 would"}},
+		{"stages with a ramp", with(closed(), func(c *Config) {
+			c.Concurrency, c.Ramp, c.RateStages = 0, 1, []load.Stage{{Level: 1, For: 1}, {Level: 2}}
+		}), []string{"--ramp"}},
+		{"error budget", with(closed(), func(c *Config) { c.MaxErrors = "many" }), []string{"--max-errors: \"many\""}},
+		{"a minimum alone", with(closed(), func(c *Config) { c.MinDuration = 1 }), []string{"--min-duration: goes with --requests"}},
+		{"tool time", with(closed(), func(c *Config) { c.ToolTime = "slow" }), []string{"--tool-time: \"slow\""}},
 		{"extra body", with(closed(), func(c *Config) { c.ExtraBody, c.Sampling = "[1]", `{"messages":[]}` }), []string{"--extra-body", "--sampling: sets \"messages\""}},
 		{"header", with(closed(), func(c *Config) { c.Headers = []string{"no colon", "a b: c", "ok: a\nb"} }), []string{"NAME:TEMPLATE", "no name of a header", "no line ends"}},
 		{"body field", with(closed(), func(c *Config) { c.BodyFields = []string{"=x"} }), []string{"--body-field"}},
@@ -88,12 +102,22 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Timeout != DefaultTimeout || s.IdleTimeout != DefaultIdleTimeout || s.Grace != DefaultGrace || s.loops != 1 || s.bounded || s.API != "chat" || s.History != "live" {
+	r := &s.rules
+	if s.Timeout != DefaultTimeout || s.IdleTimeout != DefaultIdleTimeout || r.Grace != DefaultGrace || r.CountGrace != DefaultTimeout || r.Loops != 1 || r.Bounded() || s.API != "chat" || s.History != "live" {
 		t.Errorf("%+v", s)
 	}
 	c := closed()
 	c.Grace, c.Requests = None, 10
-	if s, err = c.settle(); err != nil || s.Grace != 0 || s.loops != 0 || !s.bounded {
+	if s, err = c.settle(); err != nil || s.rules.Grace != 0 || s.rules.CountGrace != 0 || s.rules.Loops != 0 || !s.rules.Bounded() {
+		t.Errorf("%+v, %v", s, err)
+	}
+	c.Grace, c.Timeout = 0, None
+	if s, err = c.settle(); err != nil || s.rules.Grace != DefaultGrace || s.rules.CountGrace != -1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	c = closed()
+	c.Concurrency, c.ConcurrencyStages, c.Duration = 0, []load.Stage{{Level: 2, For: time.Minute}, {Level: 4, For: time.Minute}}, time.Hour
+	if s, err = c.settle(); err != nil || s.rules.Duration != 2*time.Minute || len(s.rules.Concurrency) != 2 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -102,11 +126,11 @@ func TestDefaults(t *testing.T) {
 func TestShares(t *testing.T) {
 	for _, whole := range []int64{7, 8, 100} {
 		for shards := 1; shards <= 7; shards++ {
-			sum := 0
+			sum := int64(0)
 			for i := range shards {
-				sum += share(whole, i, shards)
+				sum += load.Share(whole, i, shards)
 			}
-			if int64(sum) != whole {
+			if sum != whole {
 				t.Errorf("%d over %d shards adds up to %d", whole, shards, sum)
 			}
 		}

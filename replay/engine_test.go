@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -91,8 +92,8 @@ func TestOpenLoopSchedule(t *testing.T) {
 			}
 			out[fmt.Sprint(row.ConversationID, " ", row.Turn)] = *row.ScheduledNS
 		}
-		if int64(len(r.rows)) != r.e.planned.Load() {
-			t.Errorf("%d rows, %d planned", len(r.rows), r.e.planned.Load())
+		if int64(len(r.rows)) != r.e.Totals().Planned {
+			t.Errorf("%d rows, %d planned", len(r.rows), r.e.Totals().Planned)
 		}
 		return out
 	}
@@ -101,7 +102,7 @@ func TestOpenLoopSchedule(t *testing.T) {
 		t.Fatalf("%d turns", len(whole))
 	}
 	i := 0
-	for offset := range Poisson(2, 3) {
+	for offset := range load.Poisson(2, 3) {
 		if i == 60 {
 			break
 		}
@@ -161,7 +162,7 @@ func TestOpenLoopLimits(t *testing.T) {
 		r.run(t)
 		// Six were offered by 5.5 s; one is through, one is in its second turn.
 		r.checkRows(t, map[string]int{"ok": 6, "not_reached budget": 18})
-		if n := r.e.notAdmitted.Load(); n != 4 {
+		if n := r.e.Totals().NotAdmitted; n != 4 {
 			t.Errorf("%d conversations not admitted, want 4", n)
 		}
 	})

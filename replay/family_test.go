@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -48,15 +49,15 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// TestChildrenCount checks that conversations that others start keep to the limit of conversations, go
-// before those that start by themselves, and are rows when their parent's turn never comes.
+// TestChildrenCount checks that a tree of conversations has one place, and that conversations are rows when the
+// turn that starts them never comes.
 func TestChildrenCount(t *testing.T) {
 	t.Run("limit", func(t *testing.T) {
 		r := trial{cfg: Config{Concurrency: 1}, convs: append(family(), talk("c9", 1, 0))}
 		r.run(t)
-		r.check(t, map[string]int{"ok": 17}, 1, 17*time.Second)
-		if got := starts(&r); got["c9.0"] != 16000 {
-			t.Errorf("the other conversation started at %d ms, before a child", got["c9.0"])
+		r.check(t, map[string]int{"ok": 17}, 4, 8400*time.Millisecond)
+		if got := starts(&r); got["c9.0"] != 7400 {
+			t.Errorf("the other conversation started at %d ms: a tree has one place, to the end of its last conversation", got["c9.0"])
 		}
 	})
 	t.Run("failed parent", func(t *testing.T) {
@@ -73,8 +74,8 @@ func TestChildrenCount(t *testing.T) {
 	t.Run("deadline", func(t *testing.T) {
 		r := trial{cfg: Config{Concurrency: 10, Deadline: 1200 * time.Millisecond}, convs: family()}
 		r.run(t)
-		if n := int64(len(r.rows)); n != 16 || r.e.planned.Load() != 16 {
-			t.Errorf("%d rows, %d planned", n, r.e.planned.Load())
+		if n := int64(len(r.rows)); n != 16 || r.e.Totals().Planned != 16 {
+			t.Errorf("%d rows, %d planned", n, r.e.Totals().Planned)
 		}
 	})
 	t.Run("budget", func(t *testing.T) {
@@ -82,16 +83,8 @@ func TestChildrenCount(t *testing.T) {
 		r.run(t)
 		r.checkRows(t, map[string]int{"ok": 2, "not_reached budget": 2})
 		// Turn 1 of c0 had started when the budget was used up; c1 was not due yet.
-		if n := r.e.notAdmitted.Load(); n != 3 {
+		if n := r.e.Totals().NotAdmitted; n != 3 {
 			t.Errorf("%d conversations not admitted, want 3", n)
-		}
-	})
-	t.Run("circle", func(t *testing.T) {
-		convs := family()
-		p := "c2"
-		convs[1].ParentID = &p
-		if _, err := survey(memoryDataset(convs), false); err == nil || !strings.Contains(err.Error(), "its own parent") {
-			t.Errorf("error: %v", err)
 		}
 	})
 }
@@ -101,8 +94,8 @@ func TestChildrenCount(t *testing.T) {
 func TestStagger(t *testing.T) {
 	r := trial{cfg: Config{Concurrency: 30, Stagger: true, Seed: 5}, convs: talks(60, 10, 0)}
 	r.run(t)
-	if r.err != nil || int64(len(r.rows)) != r.e.planned.Load() || r.counts()["ok"] != len(r.rows) {
-		t.Fatalf("%v, %d rows, %d planned, %v", r.err, len(r.rows), r.e.planned.Load(), r.counts())
+	if r.err != nil || int64(len(r.rows)) != r.e.Totals().Planned || r.counts()["ok"] != len(r.rows) {
+		t.Fatalf("%v, %d rows, %d planned, %v", r.err, len(r.rows), r.e.Totals().Planned, r.counts())
 	}
 	first := map[string]int64{}
 	for _, row := range r.rows {
@@ -232,8 +225,8 @@ func TestResume(t *testing.T) {
 					t.Errorf("%s: %s has %d rows", name, turn, n)
 				}
 			}
-			if n := int64(len(turns)); n != second.e.planned.Load() || !second.e.cfg.bounded && n != int64(48*max(1, cfg.Loops)) {
-				t.Errorf("%s: %d turns have rows, %d were planned", name, n, second.e.planned.Load())
+			if n := int64(len(turns)); n != second.e.Totals().Planned || !second.rules.Bounded() && n != int64(48*max(1, cfg.Loops)) {
+				t.Errorf("%s: %d turns have rows, %d were planned", name, n, second.e.Totals().Planned)
 			}
 			for _, row := range second.rows {
 				if !row.Resumed {
@@ -253,31 +246,14 @@ func TestResume(t *testing.T) {
 }
 
 // gather makes rows into what a resumed run goes by.
-func gather(rows []schemas.Request) *resumed {
-	r := newResumed(&schemas.RunMeta{})
-	r.add(rows, newTally())
-	return r
-}
-
-func TestSurvey(t *testing.T) {
-	convs := talks(3, 2, 0)
-	convs[1].Turns = nil
-	x, err := survey(memoryDataset(convs), false)
-	if err != nil || x.empty != 1 || !slices.Equal(x.roots, []int64{0, 2}) {
-		t.Errorf("%+v, %v", x, err)
+func gather(rows []schemas.Request) *left {
+	l := &left{meta: &schemas.RunMeta{}, answers: map[load.Key][]*string{}}
+	l.Done = load.Done{}
+	if err := l.add(rows); err != nil {
+		panic(err)
 	}
-	bad := -1.0
-	convs[0].StartOffsetMS = &bad
-	if _, err := survey(memoryDataset(convs), true); err == nil || !strings.Contains(err.Error(), `"c0"`) {
-		t.Errorf("a negative offset: %v", err)
-	}
-	convs[0].StartOffsetMS = nil
-	if _, err := survey(memoryDataset(convs), true); err == nil || !strings.Contains(err.Error(), "no start_offset_ms") {
-		t.Errorf("no offset: %v", err)
-	}
-	if _, err := survey(memoryDataset(nil), false); err == nil {
-		t.Error("an empty dataset was taken")
-	}
+	l.settleTime()
+	return l
 }
 
 // TestBadConversations checks that a row of the dataset that cannot be sent is rows, not the run's end.

@@ -100,8 +100,8 @@ func TestFaults(t *testing.T) {
 			if r.err != nil {
 				t.Errorf("the run failed: %v", r.err)
 			}
-			if len(r.rows) != 300 || r.e.planned.Load() != 300 {
-				t.Errorf("%d rows, %d planned, want 300", len(r.rows), r.e.planned.Load())
+			if len(r.rows) != 300 || r.e.Totals().Planned != 300 {
+				t.Errorf("%d rows, %d planned, want 300", len(r.rows), r.e.Totals().Planned)
 			}
 			got := r.counts()
 			for key := range got {
@@ -135,8 +135,8 @@ func TestDeadlockShapes(t *testing.T) {
 	for _, concurrency := range []int{2, 4, 8, 10, 100} {
 		r := trial{cfg: Config{Concurrency: concurrency, Requests: 200}, convs: talks(200, 35, 0), sim: sim}
 		r.run(t)
-		if n := r.counts()["ok"]; r.err != nil || n != 200 || int64(len(r.rows)) != r.e.planned.Load() {
-			t.Errorf("concurrency %d: %d ok, %d rows, %d planned, %v", concurrency, n, len(r.rows), r.e.planned.Load(), r.err)
+		if n := r.counts()["ok"]; r.err != nil || n != 200 || int64(len(r.rows)) != r.e.Totals().Planned {
+			t.Errorf("concurrency %d: %d ok, %d rows, %d planned, %v", concurrency, n, len(r.rows), r.e.Totals().Planned, r.err)
 		}
 	}
 	for _, concurrency := range []int{20, 50, 100, 200} {
@@ -149,7 +149,7 @@ func TestDeadlockShapes(t *testing.T) {
 	}
 	r := trial{cfg: Config{Concurrency: 10, Requests: 1000}, convs: talks(15, 4, 0), sim: sim}
 	r.run(t)
-	if n := r.counts()["ok"]; r.err != nil || n != 1000 || int64(len(r.rows)) != r.e.planned.Load() {
-		t.Errorf("sustained: %d ok, %d rows, %d planned, %v", n, len(r.rows), r.e.planned.Load(), r.err)
+	if n := r.counts()["ok"]; r.err != nil || n != 1000 || int64(len(r.rows)) != r.e.Totals().Planned {
+		t.Errorf("sustained: %d ok, %d rows, %d planned, %v", n, len(r.rows), r.e.Totals().Planned, r.err)
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strconv"
 
+	"parley/replay/engine"
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
 	"parley/replay/internal/wire"
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -64,7 +66,8 @@ func baseParams(cfg *settled, model string) api.Params {
 // line is a conversation's session with a real server.
 type line struct {
 	*wire.Session
-	c       *conversation
+	r       *run
+	c       *engine.Conversation
 	to      *server
 	params  api.Params
 	headers []api.Header
@@ -73,82 +76,82 @@ type line struct {
 
 // openLine opens a conversation's session. The requests' headers and fields that have places are filled
 // in for each turn.
-func (e *engine) openLine(to *server, c *conversation) (session, error) {
-	o := api.HistoryOptions{KeepReasoning: e.cfg.HistoryReasoning}
-	if e.cfg.Salt {
+func (r *run) openLine(to *server, c *engine.Conversation) (engine.Session, error) {
+	o := api.HistoryOptions{KeepReasoning: r.cfg.HistoryReasoning}
+	if r.cfg.Salt {
 		// It differs in the first characters, so that not one block of the prompt is in a cache.
-		o.Salt = saltOf(e.runID, c.instance)
+		o.Salt = saltOf(r.meta.RunID, c.Pass)
 	}
-	if c.source.Tools != nil {
-		o.Tools = *c.source.Tools
+	if c.Source.Tools != nil {
+		o.Tools = *c.Source.Tools
 	}
-	if c.source.Body != nil {
-		o.Body = *c.source.Body
+	if c.Source.Body != nil {
+		o.Body = *c.Source.Body
 	}
 	s, err := to.client.NewSession(wire.SessionOptions{History: o})
 	if err != nil {
 		return nil, err
 	}
-	l := &line{Session: s, c: c, to: to, params: to.params}
-	if model := e.cfg.modelOf(c.row); model != "" {
+	l := &line{Session: s, r: r, c: c, to: to, params: to.params}
+	if model := r.cfg.modelOf(c.Row); model != "" {
 		l.params.Model = model
 	}
-	l.discard = !e.cfg.SaveText && e.verifier == nil && (e.cfg.History != "live" || len(c.turns) == 1)
+	l.discard = !r.cfg.SaveText && r.verifier == nil && (r.cfg.History != "live" || len(c.Turns) == 1)
 	return l, nil
 }
 
 // saltOf gives a text that differs from the first characters on for each pass over the dataset of each
 // run. The conversations of one pass have the same: what they share stays shared.
 func saltOf(runID string, instance int64) string {
-	r := random(0, "salt "+runID, uint64(instance))
+	r := load.Random(0, "salt "+runID, uint64(instance))
 	return strconv.FormatUint(r.Uint64(), 36) + " "
 }
 
-func (l *line) Do(ctx context.Context, r turnRequest, row *schemas.Request) api.Answer {
-	e := l.c.e
-	l.params.OutputTokens, l.params.Body = r.OutputTokens, ""
-	if r.Body != nil {
-		l.params.Body = *r.Body
+func (l *line) Do(ctx context.Context, outputTokens int64, row *schemas.Request) api.Answer {
+	cfg := l.r.cfg
+	l.params.OutputTokens, l.params.Body = outputTokens, ""
+	if body := l.c.Turns[row.Turn].Body; body != nil {
+		l.params.Body = *body
 	}
 	value := func(place string) string {
 		switch place {
 		case "conversation":
-			return l.c.id
+			return l.c.ID
 		case "instance":
-			return strconv.FormatInt(l.c.instance, 10)
+			return strconv.FormatInt(l.c.Pass, 10)
 		case "turn":
 			return strconv.FormatInt(row.Turn, 10)
 		case "request":
 			return row.RequestID
 		default:
-			return e.runID
+			return row.RunID
 		}
 	}
 	l.headers = l.headers[:0]
-	for i := range e.cfg.headers {
-		if h := &e.cfg.headers[i]; len(h.parts) > 1 {
+	for i := range cfg.headers {
+		if h := &cfg.headers[i]; len(h.parts) > 1 {
 			l.headers = append(l.headers, api.Header{Name: h.name, Value: h.fill(value)})
 		}
 	}
 	l.params.Fields = l.params.Fields[:0]
-	for i := range e.cfg.fields {
-		f := &e.cfg.fields[i]
+	for i := range cfg.fields {
+		f := &cfg.fields[i]
 		l.params.Fields = append(l.params.Fields, api.Field{Name: f.name, Value: f.fill(value)})
 	}
 	answer := l.Session.Do(ctx, wire.TurnRequest{
 		RequestID: row.RequestID, Params: &l.params, Headers: l.headers, DiscardText: l.discard,
-		LeaveAfter: e.cfg.leaveAfter(l.c.row, l.c.instance, row.Turn),
+		LeaveAfter: cfg.leaveAfter(l.c.Row, l.c.Pass, row.Turn),
 	}, row)
-	if !l.discard && (e.cfg.SaveText || e.verifier != nil) {
+	if !l.discard && (cfg.SaveText || l.r.verifier != nil) {
 		row.Text = answer.Message.Content
 		if answer.Reasoning != "" {
 			row.ReasoningText = &answer.Reasoning
 		}
 	}
-	if e.verifier != nil {
-		e.verifier.compare(row)
+	if v := l.r.verifier; v != nil {
+		v.compare(row)
 	}
-	if !e.cfg.SaveText {
+	if !cfg.SaveText {
 		row.Text, row.ReasoningText = nil, nil
 	}
 	return answer

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"parley/replay/load"
 )
 
 // weighted is one of the models of a mix.
@@ -43,11 +45,11 @@ func parseModels(text string) ([]weighted, error) {
 
 // modelOf gives the model that a conversation of the dataset asks for, "" where the run has no mix: then it is the
 // target's. It is the same in each pass and shard.
-func (s *settled) modelOf(row int64) string {
+func (s *settled) modelOf(row int32) string {
 	if len(s.models) == 0 {
 		return ""
 	}
-	u := random(s.Seed, "model", uint64(row)).Float64()
+	u := load.Random(s.Seed, "model", uint64(row)).Float64()
 	for _, m := range s.models {
 		if u < m.upTo {
 			return m.name
@@ -72,8 +74,8 @@ func parseCancel(text string) (share float64, after time.Duration, err error) {
 }
 
 // leaveAfter gives when a turn is given up after its start, 0 for never.
-func (s *settled) leaveAfter(row, instance, turn int64) time.Duration {
-	if s.cancelShare > 0 && random(s.Seed, fmt.Sprintf("cancel %d %d", instance, turn), uint64(row)).Float64() < s.cancelShare {
+func (s *settled) leaveAfter(row int32, instance, turn int64) time.Duration {
+	if s.cancelShare > 0 && load.Random(s.Seed, fmt.Sprintf("cancel %d %d", instance, turn), uint64(row)).Float64() < s.cancelShare {
 		return s.cancelAfter
 	}
 	return 0

@@ -29,7 +29,7 @@ func TestParseModels(t *testing.T) {
 	s := &settled{}
 	s.models, _ = parseModels("a=7,b=3")
 	n := 0
-	for row := range int64(10000) {
+	for row := range int32(10000) {
 		if s.modelOf(row) == "a" {
 			n++
 		}

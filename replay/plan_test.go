@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -35,6 +36,11 @@ func TestPlan(t *testing.T) {
 		{"open loop, requests capped", Config{Rate: rate(2), MaxInFlight: 3}, talks(40, 3, 800*time.Millisecond)},
 		{"shard", Config{Rate: rate(6), Shard: "1/3"}, talks(60, 3, 0)},
 		{"parents and children", Config{Concurrency: 5}, family},
+		{"stages of conversations", Config{ConcurrencyStages: []load.Stage{{Level: 2, For: 15 * time.Second}, {Level: 7, For: 15 * time.Second}, {Level: 3, For: 10 * time.Second}}}, talks(20, 4, 700*time.Millisecond)},
+		{"stages of rate", Config{RateStages: []load.Stage{{Level: 1, For: 15 * time.Second}, {Level: 5, For: 15 * time.Second}}, Seed: 2}, talks(20, 4, 700*time.Millisecond)},
+		{"a minimum of time", Config{Concurrency: 4, Requests: 20, MinDuration: 33 * time.Second}, talks(20, 4, 0)},
+		{"deadline", Config{Concurrency: 4, Deadline: 7 * time.Second}, talks(20, 4, 0)},
+		{"grace", Config{Concurrency: 4, Duration: 7 * time.Second, Grace: 100 * time.Millisecond}, talks(20, 4, 0)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,7 +53,7 @@ func TestPlan(t *testing.T) {
 			}
 			r := trial{cfg: tt.cfg, convs: tt.convs}
 			r.server.answer = func(id string, turn int64, row *schemas.Request) time.Duration {
-				return assumedTTFT + time.Duration(*row.OutputTokensAsked-1)*assumedITL
+				return 500*time.Millisecond + time.Duration(*row.OutputTokensAsked-1)*20*time.Millisecond
 			}
 			r.run(t)
 			if r.err != nil {
@@ -57,10 +63,7 @@ func TestPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := playThrough(cfg, memoryDataset(tt.convs))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := rehearsed(t, cfg, tt.convs)
 			sent, shed, tokens := int64(0), int64(0), int64(0)
 			for _, row := range r.rows {
 				switch {
@@ -72,18 +75,32 @@ func TestPlan(t *testing.T) {
 				}
 			}
 			got := fmt.Sprint(s.Turns, s.Shed, s.OutputTokens, s.MostRequests, s.MostActive)
-			want := fmt.Sprint(sent, shed, tokens, r.server.most, r.e.active.peak.Load())
+			want := fmt.Sprint(sent, shed, tokens, r.server.most, r.e.Totals().MostActive)
 			if got != want {
 				t.Errorf("turns, shed, tokens, most requests, most conversations: %s, in the run %s", got, want)
 			}
 			if d := (s.Length - r.took).Abs(); d > time.Millisecond {
 				t.Errorf("%v long, the run was %v", s.Length, r.took)
 			}
-			if cfg.bounded != (s.Planned == 0) || !cfg.bounded && s.Planned != int64(len(r.rows)) {
+			if bounded := cfg.rules.Bounded(); bounded != (s.Planned == 0) || !bounded && s.Planned != int64(len(r.rows)) {
 				t.Errorf("planned %d, %d rows", s.Planned, len(r.rows))
 			}
 		})
 	}
+}
+
+func rehearsed(t *testing.T, cfg *settled, convs []schemas.Conversation) *Shape {
+	t.Helper()
+	data := memoryDataset(convs)
+	x, err := load.Survey("memory", data.Outlines, &cfg.rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := load.Rehearse(x, &cfg.rules, data.Outlines, cfg.outputTokens, planMost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestPlanArrivals(t *testing.T) {
@@ -91,15 +108,12 @@ func TestPlanArrivals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := playThrough(cfg, memoryDataset(talks(20_000, 1, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := rehearsed(t, cfg, talks(20_000, 1, 0))
 	if math.Abs(s.ArrivalRate-20) > 0.6 || math.Abs(s.Dispersion-1) > 0.2 || s.BusiestSecond < 30 || s.BusiestSecond > 50 {
 		t.Errorf("rate %v, dispersion %v, busiest second %d", s.ArrivalRate, s.Dispersion, s.BusiestSecond)
 	}
 	// Little's law: requests in flight are the rate times the time of one.
-	if want := 20 * (assumedTTFT + 9*assumedITL).Seconds(); math.Abs(s.MeanRequests-want) > 0.05*want {
+	if want := 20 * 0.68; math.Abs(s.MeanRequests-want) > 0.05*want {
 		t.Errorf("%v requests in flight in the mean, want %v", s.MeanRequests, want)
 	}
 }

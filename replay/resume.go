@@ -1,181 +1,198 @@
 package replay
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 
+	"parley/replay/load"
 	"parley/schemas"
 )
 
-// resumed is what an interrupted run left: which turns have rows. A nil *resumed is a run from the
-// beginning.
+// left is what an interrupted run left: which turns have rows, and how long it was under load.
 //
 // A resumed run sends no turn again that has a row. A conversation that was under way goes on with the
 // first turn that has none; its history holds the answers of the interrupted run where that saved them
 // (--save-text), else the recorded ones, since the server's own are gone. A conversation whose last turn
 // had failed does not go on (unless the run keeps going past failures).
-type resumed struct {
-	meta  *schemas.RunMeta
-	convs map[instanceKey]*progressOf
-	rows  int64
-	sent  int64 // turns that were started
-	last  int64 // the last moment that a row has
+type left struct {
+	load.Left
+	meta    *schemas.RunMeta
+	answers map[load.Key][]*string
+	last    int64 // the last moment that a row has, in run time
 }
 
-type instanceKey struct {
-	id       string
-	instance int64
-}
+func (l *left) saved(k load.Key) []*string { return l.answers[k] }
 
-type progressOf struct {
-	turns   int  // turns that have rows, from the first on
-	failed  bool // the last of them ended badly
-	answers []*string
-}
-
-func newResumed(meta *schemas.RunMeta) *resumed {
-	return &resumed{meta: meta, convs: map[instanceKey]*progressOf{}}
-}
-
-// readResumed reads the journal of an interrupted run, and counts its rows.
-func readResumed(dir string, t *tally) (*resumed, error) {
+// readLeft reads the journal of an interrupted run.
+func readLeft(dir string) (*left, error) {
 	meta, err := schemas.JournalMeta(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := newResumed(meta)
-	state, err := schemas.ReadJournal(dir, func(rows []schemas.Request) error {
-		r.add(rows, t)
-		return nil
-	})
+	l := &left{meta: meta, answers: map[load.Key][]*string{}}
+	l.Done = load.Done{}
+	state, err := schemas.ReadJournal(dir, l.add)
 	if err != nil {
 		return nil, err
 	}
 	if state.Finished {
 		return nil, fmt.Errorf("%s is the journal of a run that ended by itself: there is nothing to resume", dir)
 	}
-	return r, nil
+	l.settleTime()
+	return l, nil
+}
+
+// settleTime gives the time that the interrupted run, and those that it had itself continued, were under load. Of
+// each that counts from its load's begin to the last moment that a row tells of.
+func (l *left) settleTime() {
+	l.Time = l.last
+	if n := len(l.meta.Sessions); n > 0 {
+		s := l.meta.Sessions[n-1]
+		l.Time = s.LoadNS + max(0, l.last-s.StartNS)
+	}
 }
 
 // add takes rows of the interrupted run.
-func (r *resumed) add(rows []schemas.Request, t *tally) {
+func (l *left) add(rows []schemas.Request) error {
 	for i := range rows {
 		row := &rows[i]
-		r.rows++
-		t.add(row)
-		status := schemas.Status(row.Status)
-		if status.Sent() {
-			r.sent++
+		key, err := keyOf(row)
+		if err != nil {
+			return err
 		}
+		l.Rows++
+		status := schemas.Status(row.Status)
+		p := l.Done[key]
+		if status.Sent() {
+			l.Sent++
+			if row.Phase == schemas.PhaseMain {
+				l.Main++
+			}
+			p.Sent = max(p.Sent, int32(row.Turn)+1)
+			p.Failed = status != schemas.StatusOK
+		}
+		p.Turns = max(p.Turns, int32(row.Turn)+1)
+		l.Done[key] = p
 		for _, m := range []*int64{row.DoneNS, row.SentNS, row.StartNS, row.ReadyNS} {
 			if m != nil {
-				r.last = max(r.last, *m)
+				l.last = max(l.last, *m)
 			}
 		}
-		key := instanceKey{row.ConversationID, row.Instance}
-		p := r.convs[key]
-		if p == nil {
-			p = &progressOf{}
-			r.convs[key] = p
-		}
-		p.turns = max(p.turns, int(row.Turn)+1)
-		p.failed = status != schemas.StatusOK
 		if row.Text != nil {
-			for len(p.answers) <= int(row.Turn) {
-				p.answers = append(p.answers, nil)
+			list := l.answers[key]
+			for len(list) <= int(row.Turn) {
+				list = append(list, nil)
 			}
 			text := *row.Text
-			p.answers[row.Turn] = &text
+			list[row.Turn] = &text
+			l.answers[key] = list
 		}
 	}
+	return nil
 }
 
-func (r *resumed) of(c *conversation) *progressOf {
-	if r == nil {
-		return nil
+// keyOf gives the row of the dataset, and the pass, that a row of results belongs to: its request_id tells it,
+// while several conversations may have the same identifier.
+func keyOf(row *schemas.Request) (load.Key, error) {
+	id := row.RequestID
+	turn := strings.LastIndexByte(id, '-')
+	if turn > 0 {
+		at := strings.LastIndexByte(id[:turn], '-')
+		number, pass, ok := strings.Cut(id[at+1:turn], ".")
+		n, err1 := strconv.ParseInt(number, 10, 32)
+		p, err2 := strconv.ParseInt(pass, 10, 64)
+		if ok && err1 == nil && err2 == nil {
+			return load.Key{Row: int32(n), Pass: p}, nil
+		}
 	}
-	return r.convs[instanceKey{c.id, c.instance}]
+	return load.Key{}, fmt.Errorf("--resume: the journal's row %q is none of a run of parley", id)
 }
 
-// first gives the first turn of a conversation that has no row, 0 if it was not begun.
-func (r *resumed) first(c *conversation) int {
-	if p := r.of(c); p != nil {
-		return min(p.turns, len(c.turns))
-	}
-	return 0
+// free are the parts of a configuration that a resumed run may have otherwise: the output, the servers' addresses
+// (their paths are compared apart), the limits, and what only this start of it concerns. The dataset is compared by
+// its content.
+var free = []string{
+	"output", "resume", "run_id", "dataset", "urls", "duration", "requests", "min_duration", "loops", "deadline", "grace",
+	"timeout", "idle_timeout", "max_errors", "start_at", "ready_limit", "label",
 }
 
-// answers gives the saved answers of a conversation's turns that have rows, one for each.
-func (r *resumed) answers(c *conversation) []*string {
-	p := r.of(c)
-	if p == nil {
-		return nil
+// continues checks that a run may go on with what an interrupted one left: it has to be the same load.
+func (r *run) continues(old *schemas.RunMeta) error {
+	if old.Dataset.ContentHash != r.meta.Dataset.ContentHash {
+		return fmt.Errorf("--resume: the interrupted run replayed another dataset (%s with the hash %s)", old.Dataset.File, old.Dataset.ContentHash)
 	}
-	out := make([]*string, p.turns)
-	copy(out, p.answers)
+	was, err := settings(old.Config)
+	if err != nil {
+		return fmt.Errorf("--resume: the interrupted run's configuration: %w", err)
+	}
+	is, err := settings(r.meta.Config)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	names := slices.Collect(maps.Keys(was))
+	for name := range is {
+		if _, ok := was[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		a, b := was[name], is[name]
+		if !slices.Contains(free, name) && !bytes.Equal(a, b) {
+			problems = append(problems, fmt.Errorf("--resume: the interrupted run had %s, this one %s", flagText(name, a), flagText(name, b)))
+		}
+	}
+	if a, b := paths(was["urls"]), paths(is["urls"]); !slices.Equal(a, b) {
+		problems = append(problems, fmt.Errorf("--resume: the interrupted run had --url with the paths %q, this one %q: only the hosts may differ", a, b))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	r.meta.RunID = old.RunID
+	r.meta.ResumedFrom = old.RunID
+	r.meta.Sessions = old.Sessions
+	r.meta.Warnings = append(r.meta.Warnings, "the run was interrupted and resumed: look at windows before or after the gap, not across it")
+	return nil
+}
+
+// sameTargets checks what the servers turned out to be.
+func (r *run) sameTargets(old *schemas.RunMeta) error {
+	for i, t := range r.meta.Targets {
+		if i < len(old.Targets) && old.Targets[i].Model != t.Model {
+			return fmt.Errorf("--resume: the interrupted run had --model %q, this one has %q", old.Targets[i].Model, t.Model)
+		}
+	}
+	return nil
+}
+
+func settings(config json.RawMessage) (out map[string]json.RawMessage, err error) {
+	return out, json.Unmarshal(config, &out)
+}
+
+func flagText(name string, value json.RawMessage) string {
+	flag := "--" + strings.ReplaceAll(name, "_", "-")
+	if value == nil {
+		return "no " + flag
+	}
+	return flag + " " + string(value)
+}
+
+// paths gives the paths of URLs.
+func paths(list json.RawMessage) (out []string) {
+	var urls []string
+	_ = json.Unmarshal(list, &urls) // what it is not, the validation has said
+	for _, text := range urls {
+		if u, err := url.Parse(text); err == nil {
+			out = append(out, strings.TrimSuffix(u.Path, "/"))
+		}
+	}
 	return out
-}
-
-// over says whether an interrupted run is done with a conversation. One that failed gets the rows of its
-// remaining turns here.
-func (r *resumed) over(e *engine, en entry, source *schemas.Conversation) bool {
-	if r == nil {
-		return false
-	}
-	p := r.convs[instanceKey{source.ConversationID, en.instance}]
-	if p == nil {
-		return false
-	}
-	if p.turns >= len(source.Turns) {
-		return true
-	}
-	if !p.failed || e.cfg.KeepGoing {
-		return false
-	}
-	c := e.outline(en, *source)
-	c.first, c.next = p.turns, p.turns
-	e.plan(c)
-	c.rest(schemas.StatusNotReached, kindFailed, "the last turn before the run was interrupted had failed", nil)
-	return true
-}
-
-// resumeKids starts the conversations that one which is over had started, as far as they are not over
-// themselves; those that it had not started get their rows.
-func (e *engine) resumeKids(en entry, source *schemas.Conversation) {
-	if e.resumed == nil {
-		return
-	}
-	p := e.resumed.convs[instanceKey{source.ConversationID, en.instance}]
-	for _, row := range e.x.children[en.row] {
-		rd := &reader{x: e.x}
-		kid, err := rd.read(row)
-		rd.close()
-		if err != nil {
-			e.failRun(err)
-			return
-		}
-		child := en
-		child.row = row
-		switch {
-		case e.resumed.over(e, child, &kid):
-			e.resumeKids(child, &kid)
-		case p != nil && e.x.parents[row].turn < p.turns:
-			c := e.child(en, row, kid)
-			if !e.hasBegun() {
-				e.held = append(e.held, c)
-				continue
-			}
-			c.due = e.clk.Now()
-			e.spawn(c)
-		default:
-			e.unreached(row, en, kindParent)
-		}
-	}
-}
-
-// spent gives how long the interrupted run had gone on.
-func (r *resumed) spent() (d int64) {
-	if r == nil {
-		return 0
-	}
-	return r.last
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"net"
 	"path/filepath"
@@ -14,10 +15,12 @@ import (
 	"sync"
 	"time"
 
+	"parley/replay/engine"
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
 	"parley/replay/internal/scrape"
 	"parley/replay/internal/wire"
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -54,7 +57,13 @@ type Outcome struct {
 }
 
 // Pace is how fast a server answered, in the median of the turns that were measured; 0 without any.
-type Pace struct{ TTFTMS, TPOTMS float64 }
+type Pace = engine.Pace
+
+// Progress is how far a run has come.
+type Progress = engine.Progress
+
+// ClientSource is the source of the client's own samples in the telemetry file.
+const ClientSource = engine.ClientSource
 
 // collectorLimit is how long the collector may take to write what it holds at the end of a run.
 const collectorLimit = time.Minute
@@ -63,27 +72,24 @@ const collectorLimit = time.Minute
 // beside the output. It returns an outcome whenever there is a journal, also with an error. The errors of
 // single requests are rows, not errors of Run.
 //
-// # What is planned
-//
-// A run over a fixed extent (passes over the dataset, without Requests and Duration) plans every turn of
-// it. A run that Requests or Duration stop plans the turns of the conversations that it comes to: in a
-// closed loop those that get a place, in an open loop those whose arrival is before the stop; the others
-// are counted in RunMeta.NotAdmitted. A planned turn that is not sent is a row of the status shed or
-// not_reached, whose error_kind says why.
+// What is planned, and how a conversation keeps its place, [load.Scheduler] tells. A planned turn that is not
+// sent is a row of the status shed or not_reached, whose error_kind says why.
 //
 // # Scheduled, ready, start
 //
 // A turn is scheduled, if it is a conversation's first, at its arrival (open loop), at the moment at which
 // its place among the Concurrency conversations became free or, under Ramp, was opened (closed loop), or
-// at its parent's turn's start plus a delay (a conversation that another one starts); later turns at the
-// previous turn's end plus think time. A turn is ready at the latest of its scheduled moment, that at
-// which its conversation's place was free, and that at which a place among MaxInFlight requests was free.
+// at its parent's turn's start or end plus a delay (a conversation that another one starts); later turns at the
+// end of the previous turn, or of the last conversation that they join, plus think and tool time. A turn is ready
+// at the latest of its scheduled moment, that at which its conversation's place was free, that at which a place
+// among MaxInFlight requests was free, and the end of a back-off.
 //
 // # Stagger
 //
 // With Stagger each of the first Concurrency conversations begins at a turn drawn evenly from its turns,
-// with the recorded history up to there, as if the run had been going on for long; the turns before are
-// not planned.
+// with the recorded history up to there, as if the run had been going on for long; the turns before, and what
+// they started, are not planned. The first turn, which brings into the server's cache what it would hold by
+// then, is a row of the warm-up.
 func Run(ctx context.Context, cfg Config, hooks Hooks) (*Outcome, error) {
 	s, err := cfg.settle()
 	if err != nil {
@@ -97,7 +103,7 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (*Outcome, error) {
 		return nil, err
 	}
 	defer ds.Close()
-	x, err := survey(ds, s.Arrivals == "recorded")
+	x, err := load.Survey(ds.Path(), ds.Outlines, &s.rules)
 	if err != nil {
 		return nil, err
 	}
@@ -110,19 +116,26 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (*Outcome, error) {
 	return r.run(ctx)
 }
 
+// dataset is what a run needs of a schemas.Dataset.
+type dataset interface {
+	engine.Dataset
+	Meta() schemas.DatasetMeta
+	Outlines() iter.Seq2[schemas.Outline, error]
+}
+
 // run is one call of Run.
 type run struct {
 	cfg      *settled
 	hooks    Hooks
-	ds       *schemas.Dataset
-	x        *extent
+	ds       dataset
+	x        *load.Extent
 	clk      *clock.Clock
 	servers  []*server
 	meta     schemas.RunMeta
 	journal  *schemas.Journal
-	left     *resumed
-	e        *engine
-	monitor  *monitor
+	left     *left
+	e        *engine.Engine
+	monitor  *engine.Monitor
 	scrapes  []*scrape.Scraper
 	closers  []*wire.Client // of metrics elsewhere
 	verifier *verifier
@@ -142,7 +155,7 @@ func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 		return nil, fmt.Errorf("%s holds the rows of an interrupted run: read it with 'parley analyze %s', continue it with --resume, or remove it", dir, dir)
 	}
 	if r.cfg.Resume {
-		if r.left, err = readResumed(schemas.JournalPath(r.cfg.Output), newTally()); err != nil {
+		if r.left, err = readLeft(schemas.JournalPath(r.cfg.Output)); err != nil {
 			return nil, err
 		}
 		if err := r.continues(r.left.meta); err != nil {
@@ -182,6 +195,12 @@ func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 		return nil, err
 	}
 	r.meta.Targets = publicTargets(r.servers)
+	if r.left != nil {
+		if err := r.sameTargets(r.left.meta); err != nil {
+			return nil, err
+		}
+	}
+	r.expect()
 	if r.cfg.Resume {
 		r.journal, err = schemas.ResumeJournal(r.cfg.Output, &r.meta)
 	} else {
@@ -216,11 +235,11 @@ func (r *run) describe() error {
 	m.ToolVersion = schemas.Version()
 	m.Label = cfg.Label
 	m.Config = configText(cfg.Config)
-	m.Seed, m.Shard, m.Shards = cfg.Seed, cfg.shard, cfg.shards
+	m.Seed, m.Shard, m.Shards = cfg.Seed, cfg.rules.Shard, cfg.rules.Shards
 	m.Simulated = cfg.Simulated
 	m.RunID = cfg.RunID
 	if m.RunID == "" {
-		if cfg.shards > 1 {
+		if cfg.rules.Shards > 1 {
 			return errors.New("--run-id: the shards of one run need the same one: give any text")
 		}
 		b := make([]byte, 6)
@@ -231,26 +250,29 @@ func (r *run) describe() error {
 	}
 	d := r.ds.Meta()
 	m.Dataset = schemas.DatasetRef{
-		File: filepath.Base(r.ds.Path()), ContentHash: d.ContentHash, Conversations: int64(len(r.x.turns)), Tokenizer: d.Tokenizer,
+		File: filepath.Base(r.ds.Path()), ContentHash: d.ContentHash, Conversations: r.x.Conversations(), Turns: r.x.Turns, Tokenizer: d.Tokenizer,
 	}
-	for _, n := range r.x.turns {
-		m.Dataset.Turns += int64(n)
-	}
-	if r.x.empty > 0 {
-		m.Warnings = append(m.Warnings, fmt.Sprintf("%d conversations of the dataset have no turn to replay", r.x.empty))
-	}
-	if cfg.Rate != nil && !math.IsInf(cfg.rate, 1) {
-		share := cfg.rate / float64(cfg.shards)
-		m.OfferedRate = &share
-	}
-	if cfg.Concurrency > 0 {
-		n := int64(cfg.Concurrency)
-		m.Concurrency = &n
-		if there := share(r.ds.NumRows()-int64(r.x.empty), cfg.shard, cfg.shards); cfg.loops == 1 && there < int(n) {
-			r.hooks.Note(fmt.Sprintf("--concurrency %d: the dataset has only %d conversations, and never more than these run at once: use --loops, more conversations, or less concurrency", n, there))
+	for _, w := range []struct {
+		n    int
+		text string
+	}{
+		{r.x.Empty, "%d conversations of the dataset have no turn to replay"},
+		{r.x.Loose, "%d joins of the dataset name conversations that are not of the same tree: nothing waits for them"},
+		{r.x.Duplicates, "%d conversations of the dataset have the identifier of another one: request_id tells their rows apart"},
+	} {
+		if w.n > 0 {
+			m.Warnings = append(m.Warnings, fmt.Sprintf(w.text, w.n))
 		}
 	}
-	kernel, cpu, mem := hostFacts()
+	rules := &cfg.rules
+	if len(rules.Rate) == 1 && !math.IsInf(rules.Rate[0].Level, 1) {
+		share := rules.Rate[0].Level / float64(rules.Shards)
+		m.OfferedRate = &share
+	}
+	if n := int64(r.places()); n > 0 {
+		m.Concurrency = &n
+	}
+	kernel, cpu, mem := engine.HostFacts()
 	m.Host = schemas.Host{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel, CPU: cpu, CPUs: runtime.NumCPU(),
 		GOMAXPROCS: runtime.GOMAXPROCS(0), MemBytes: mem, GoVersion: runtime.Version(),
@@ -261,30 +283,49 @@ func (r *run) describe() error {
 	return nil
 }
 
-// continues checks that a run may go on with what an interrupted one left.
-func (r *run) continues(old *schemas.RunMeta) error {
-	if old.Dataset.ContentHash != r.meta.Dataset.ContentHash {
-		return fmt.Errorf("--resume: the interrupted run replayed another dataset (%s with the hash %s)", old.Dataset.File, old.Dataset.ContentHash)
+// places gives how many conversations this shard of a closed loop has at once at most, 0 for an open loop.
+func (r *run) places() int {
+	most := int64(0)
+	for _, st := range r.cfg.rules.Concurrency {
+		most = max(most, r.share(int64(st.Level)))
 	}
-	if old.Seed != r.meta.Seed || old.Shard != r.meta.Shard || old.Shards != r.meta.Shards {
-		return fmt.Errorf("--resume: the interrupted run had --seed %d and --shard %d/%d", old.Seed, old.Shard, old.Shards)
-	}
-	r.meta.RunID = old.RunID
-	r.meta.ResumedFrom = old.RunID
-	r.meta.Warnings = append(r.meta.Warnings, "the run was interrupted and resumed: look at windows before or after the gap, not across it")
-	return nil
+	return int(most)
 }
 
-// connections gives how many connections the load may need at once, 0 if nothing bounds them.
+// share gives this shard's part of a whole.
+func (r *run) share(whole int64) int64 {
+	return load.Share(whole, r.cfg.rules.Shard, r.cfg.rules.Shards)
+}
+
+// connections gives how many connections the load may need at once, 0 if nothing bounds them. A tree of
+// conversations has one place and may send several requests at once: it is not a bound then.
 func (r *run) connections() int {
-	n := r.cfg.Concurrency
+	n := r.places()
 	if n == 0 {
-		n = r.cfg.MaxConversations
+		n = int(r.share(int64(r.cfg.MaxConversations)))
 	}
-	if m := r.cfg.MaxInFlight; m > 0 && (n == 0 || m < n) {
+	if m := int(r.share(int64(r.cfg.MaxInFlight))); m > 0 && (n == 0 || m < n) {
 		n = m
 	}
 	return n
+}
+
+// expectMost is how many turns are played through to tell what a run is to be expected to look like.
+const expectMost = 100_000
+
+// expect says, before the load begins, what it will look like, and warns when it cannot be what was asked for.
+func (r *run) expect() {
+	if r.hooks.quiet {
+		return
+	}
+	shape, err := load.Rehearse(r.x, &r.cfg.rules, r.ds.Outlines, r.cfg.outputTokens, expectMost)
+	if err != nil {
+		return // the load will say what is wrong with the file
+	}
+	r.hooks.Note(Expectation(shape))
+	if n := int64(r.places()); shape.MostActive < n && !shape.Cut && shape.Ended == load.EndComplete {
+		r.warn(fmt.Sprintf("--concurrency %d: the dataset has only %d conversations, and never more than %d of them run at once: use --loops, more conversations, or less concurrency", n, r.x.Conversations(), shape.MostActive))
+	}
 }
 
 // checkLimits raises the limit of open files, and says if it or the ports cannot carry the load.
@@ -311,8 +352,19 @@ func (r *run) preconnect(ctx context.Context) error {
 	if n <= 0 || r.cfg.Preconnect < 0 {
 		return nil
 	}
+	// Conversations are spread over the servers by their number in the whole schedule, of which a shard has every
+	// nth: it may never come to some of the servers.
+	var used []*server
 	for i, s := range r.servers {
-		part := share(int64(n), i, len(r.servers))
+		for k := range len(r.servers) {
+			if (r.cfg.rules.Shard+k*r.cfg.rules.Shards)%len(r.servers) == i {
+				used = append(used, s)
+				break
+			}
+		}
+	}
+	for i, s := range used {
+		part := int(load.Share(int64(n), i, len(used)))
 		if err := s.client.Preconnect(ctx, part); err != nil {
 			// The load will show what is wrong, request by request.
 			r.warn(fmt.Sprintf("not all of %d connections to %s could be made before the load: %v", part, s.URL, err))
@@ -328,25 +380,34 @@ func (r *run) warn(text string) {
 
 // load runs the load, and ends the journal.
 func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
-	e, done := newEngine(context.WithoutCancel(ctx), r.cfg, r.x, r.clk, r.journal)
-	defer done()
-	r.e = e
-	e.runID, e.verifier = r.meta.RunID, r.verifier
-	e.targets = r.meta.Targets
-	if r.left != nil {
-		// Its rows count in the progress and in the sums.
-		e.out.tally = newTally()
-		left, err := readResumed(schemas.JournalPath(r.cfg.Output), e.out.tally)
-		if err != nil {
-			return nil, errors.Join(err, r.journal.Abandon())
-		}
-		e.resume(left)
-	}
-	e.open = func(c *conversation) (session, error) { return e.openLine(r.servers[c.url], c) }
 	var helpers sync.WaitGroup
 	helping, cancel := context.WithCancel(context.Background())
-	e.begin = func(held int) int64 { return r.begin(preparing, helping, &helpers, held) }
-	runErr := e.run(ctx, r.drain)
+	defer cancel()
+	set := engine.Settings{
+		Rules: &r.cfg.rules, Extent: r.x, Dataset: r.ds, Clock: r.clk, Store: r.journal,
+		RunID: r.meta.RunID, API: r.cfg.API, Targets: r.meta.Targets,
+		Open:    func(c *engine.Conversation) (engine.Session, error) { return r.openLine(r.servers[c.Server()], c) },
+		Begin:   func(held int) int64 { return r.begin(preparing, helping, &helpers, held) },
+		Timeout: r.cfg.Timeout, IdleTimeout: r.cfg.IdleTimeout, LiveHistory: r.cfg.History == "live", OutputTokens: r.cfg.outputTokens,
+		Model: r.cfg.modelOf,
+	}
+	if r.left != nil {
+		set.Left, set.Resumed, set.Answers = r.left.Left, true, r.left.saved
+	}
+	r.e = engine.New(set)
+	defer r.e.Close()
+	if r.left != nil {
+		// Its rows count in the progress and in the sums.
+		if _, err := schemas.ReadJournal(r.journal.Dir(), func(rows []schemas.Request) error {
+			for i := range rows {
+				r.e.Count(&rows[i])
+			}
+			return nil
+		}); err != nil {
+			return nil, errors.Join(err, r.journal.Abandon())
+		}
+	}
+	runErr := r.e.Run(ctx, r.drain)
 	cancel()
 	helpers.Wait() // the scrapes' last round is bounded by their time-out
 	return r.finish(runErr)
@@ -357,10 +418,10 @@ func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
 func (r *run) begin(preparing, helping context.Context, helpers *sync.WaitGroup, held int) int64 {
 	e := r.e
 	if err := r.preconnect(preparing); err != nil {
-		e.stop(endInterrupted)
+		e.Stop(load.EndInterrupted)
 	}
-	r.monitor = newMonitor(e)
-	r.monitor.start()
+	r.monitor = engine.NewMonitor(e)
+	r.monitor.Start()
 	// A moment to start the goroutines of those that are ready.
 	lead := 2*time.Millisecond + time.Duration(held)*2*time.Microsecond
 	base := r.clk.Now() + int64(lead)
@@ -376,22 +437,27 @@ func (r *run) begin(preparing, helping context.Context, helpers *sync.WaitGroup,
 		base = 0
 	}
 	r.meta.Origin = r.clk.Wall(0)
-	r.monitor.timeStart, r.monitor.timeLast = base, base
+	session := schemas.Session{StartNS: base}
+	if r.left != nil {
+		session.LoadNS = r.left.Time
+	}
+	r.meta.Sessions = append(r.meta.Sessions, session)
+	r.monitor.Restart(base)
 	meta := r.meta
 	// Nothing of what follows may hold up the first turns.
 	helpers.Go(func() {
 		if err := r.journal.SaveMeta(&meta); err != nil {
-			e.failRun(fmt.Errorf("save the run's metadata: %w", err))
+			e.Fail(fmt.Errorf("save the run's metadata: %w", err))
 		}
 	})
 	if !r.hooks.quiet {
-		helpers.Go(func() { r.monitor.run(helping) })
+		helpers.Go(func() { r.monitor.Run(helping) })
 	}
 	for _, s := range r.scrapes {
 		helpers.Go(func() { s.Run(helping) })
 	}
 	if r.hooks.Started != nil {
-		helpers.Go(func() { r.hooks.Started(e.progress) })
+		helpers.Go(func() { r.hooks.Started(e.Progress) })
 	}
 	return base
 }
@@ -400,31 +466,29 @@ func (r *run) begin(preparing, helping context.Context, helpers *sync.WaitGroup,
 func (r *run) finish(runErr error) (*Outcome, error) {
 	e, m := r.e, &r.meta
 	m.EndedNS = r.clk.Now()
-	closeErr := e.out.close(collectorLimit)
+	closeErr := e.Finish(collectorLimit)
 	if runErr == nil || closeErr != nil && !errors.Is(runErr, closeErr) {
 		runErr = errors.Join(runErr, closeErr)
 	}
-	reason, at := e.stopped()
+	reason, at := e.Stopped()
 	m.Ended = reason
-	if reason != endComplete {
+	if reason != load.EndComplete {
 		m.StopNS = &at
 	}
-	if e.looped.Load() && !r.cfg.Salt {
+	total := e.Totals()
+	if total.Looped && !r.cfg.Salt {
 		m.Warnings = append(m.Warnings, "the dataset was replayed more than once without --salt: from the second pass on a prefix cache knows every prompt")
 	}
-	m.Planned = e.planned.Load()
-	m.NotAdmitted = e.notAdmitted.Load()
-	_, _, _, written, lost := e.out.state()
-	m.Counts, m.Rows = e.out.tally.snapshot()
-	m.Rows -= lost
-	if e.resumed != nil {
-		written += e.resumed.rows
+	m.Planned, m.NotAdmitted, m.Counts, m.Rows = total.Planned, total.NotAdmitted, total.Counts, total.Rows
+	written := total.Written
+	if r.left != nil {
+		written += r.left.Rows
 	}
 	if runErr == nil && (m.Rows != m.Planned || written != m.Planned) {
 		runErr = fmt.Errorf("%w: %d planned, %d counted, %d written", errReconcile, m.Planned, m.Rows, written)
 	}
 	if r.monitor != nil {
-		m.Health = r.monitor.summary()
+		m.Health = r.monitor.Summary()
 		for _, s := range r.scrapes {
 			st := s.Stats()
 			m.Health.Scrapes += st.Scrapes
@@ -443,18 +507,18 @@ func (r *run) finish(runErr error) (*Outcome, error) {
 		}
 	}
 	r.clockInfo()
-	out := &Outcome{Journal: r.journal.Dir(), Pace: e.out.tally.pace(), HTTP2: slices.ContainsFunc(r.servers, func(s *server) bool { return s.client.HTTP2() })}
+	out := &Outcome{Journal: r.journal.Dir(), Pace: total.Pace, HTTP2: slices.ContainsFunc(r.servers, func(s *server) bool { return s.client.HTTP2() })}
 	if runErr != nil {
 		m.EndedDetail = runErr.Error()
-		if m.Ended == endComplete {
-			m.Ended = endError
+		if m.Ended == load.EndComplete {
+			m.Ended = load.EndError
 		}
 	}
 	var endErr error
 	switch {
-	case errors.Is(closeErr, errStuck):
+	case errors.Is(closeErr, engine.ErrStuck):
 		// The collector still holds the journal.
-	case runErr != nil && !e.out.alive():
+	case runErr != nil && !e.Alive():
 		endErr = r.journal.Abandon()
 	default:
 		endErr = r.journal.Finish(m)
@@ -488,21 +552,5 @@ func (r *run) clockInfo() {
 	}
 }
 
-// progress tells how far the run is.
-func (e *engine) progress() Progress {
-	now := e.clk.Now()
-	p := Progress{
-		Elapsed: time.Duration(now - e.base), Planned: e.planned.Load(), Started: e.started.Load(),
-		InFlight: e.inFlight.now.Load(), Active: e.active.now.Load(),
-	}
-	if e.cfg.bounded {
-		p.Planned = 0
-		if e.cfg.Requests > 0 {
-			p.Planned = e.cfg.Requests + e.cfg.Warmup
-		}
-	}
-	p.Backlog, _, _, _, _ = e.out.state()
-	p.Stopping, _ = e.stopped()
-	e.out.tally.fill(&p, now)
-	return p
-}
+// errReconcile says that rows and plan do not agree. It is a fault of parley.
+var errReconcile = errors.New("the number of rows is not the number of planned turns: this is a fault of parley, please report it")

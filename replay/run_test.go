@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/replay/load"
 	"parley/replay/simserver"
 	"parley/schemas"
 )
@@ -97,7 +99,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &out.Meta
-	if len(rows) != 200 || m.Planned != 200 || m.Rows != 200 || m.Counts[schemas.StatusOK] != 200 || !out.Sealable || m.Ended != endComplete {
+	if len(rows) != 200 || m.Planned != 200 || m.Rows != 200 || m.Counts[schemas.StatusOK] != 200 || !out.Sealable || m.Ended != load.EndComplete {
 		t.Fatalf("%d rows, outcome %+v", len(rows), m)
 	}
 	if m.Targets[0].Model != "sim" || !strings.HasPrefix(m.Targets[0].Server, "simserver") || m.Probe == nil || !*m.Probe.Usage || !*m.Probe.ContinuousUsage {
@@ -238,7 +240,11 @@ func TestJournalIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.AppendRequests(make([]schemas.Request, 7)); err != nil {
+	left := make([]schemas.Request, 7)
+	for i := range left {
+		left[i].RequestID = fmt.Sprintf("run-%d.0-0", i)
+	}
+	if err := j.AppendRequests(left); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Abandon(); err != nil {

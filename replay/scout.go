@@ -150,7 +150,7 @@ func (r *run) findFigures(ctx context.Context) error {
 	options := func(client *wire.Client, path string) scrape.Options {
 		return scrape.Options{
 			Fetch: client.Fetch, Path: path, Source: client.Origin(), Interval: r.cfg.ScrapeInterval, Now: r.clk.Now,
-			Emit: func(samples []schemas.Sample) { r.e.out.putSamples(samples) },
+			Emit: func(samples []schemas.Sample) { r.e.PutSamples(samples) },
 		}
 	}
 	for _, text := range r.cfg.Scrape {

@@ -16,8 +16,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"parley/replay/engine"
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
+	"parley/replay/load"
 	"parley/replay/simserver"
 	"parley/schemas"
 )
@@ -56,7 +58,7 @@ func (m *memoryStore) AppendSamples(rows []schemas.Sample) error {
 
 // fakeServer answers requests without a connection: what it does stands in answer.
 type fakeServer struct {
-	e       *engine
+	clk     *clock.Clock
 	answer  func(id string, turn int64, row *schemas.Request) time.Duration // how long a request takes; may set the row's status
 	deaf    bool                                                            // requests do not end when they are canceled
 	mu      sync.Mutex
@@ -67,7 +69,7 @@ type fakeServer struct {
 
 type fakeSession struct {
 	s    *fakeServer
-	c    *conversation
+	c    *engine.Conversation
 	sent []string
 }
 
@@ -83,9 +85,9 @@ func (f *fakeSession) AppendAnswer(a api.Answer, _ *schemas.Message) (bool, erro
 
 func (f *fakeSession) Close() {}
 
-func (f *fakeSession) Do(ctx context.Context, r turnRequest, row *schemas.Request) api.Answer {
+func (f *fakeSession) Do(ctx context.Context, _ int64, row *schemas.Request) api.Answer {
 	s := f.s
-	start := s.e.clk.Now()
+	start := s.clk.Now()
 	row.StartNS, row.SentNS = moment(start), moment(start)
 	row.Status = string(schemas.StatusOK)
 	s.mu.Lock()
@@ -109,7 +111,7 @@ func (f *fakeSession) Do(ctx context.Context, r turnRequest, row *schemas.Reques
 	s.mu.Lock()
 	s.now--
 	s.mu.Unlock()
-	row.DoneNS = moment(s.e.clk.Now())
+	row.DoneNS = moment(s.clk.Now())
 	text := fmt.Sprintf("live %s.%d", row.ConversationID, row.Turn)
 	return api.Answer{Message: schemas.Message{Role: "assistant", Content: &text}}
 }
@@ -151,7 +153,7 @@ func (m memoryDataset) Outlines() iter.Seq2[schemas.Outline, error] {
 	return func(yield func(schemas.Outline, error) bool) {
 		for _, c := range m {
 			o := schemas.Outline{ConversationID: c.ConversationID, Turns: c.Turns, StartOffsetMS: c.StartOffsetMS,
-				ParentID: c.ParentID, ParentTurn: c.ParentTurn, ParentDelayMS: c.ParentDelayMS}
+				ParentID: c.ParentID, ParentTurn: c.ParentTurn, ParentDelayMS: c.ParentDelayMS, ParentFrom: c.ParentFrom}
 			if !yield(o, nil) {
 				return
 			}
@@ -179,11 +181,12 @@ type trial struct {
 	store     memoryStore
 	cancel    time.Duration // hard stop after this time
 	drain     time.Duration // first Ctrl-C after this time
-	left      *resumed
+	left      *left
 	backlog   int64 // the collector's bound, 0 for the usual one
 	lateClose bool  // the store may still be writing when the run is over
 
-	e        *engine
+	e        *engine.Engine
+	rules    *load.Rules
 	truth    bytes.Buffer
 	rows     []schemas.Request // sorted by conversation, instance, turn
 	err      error
@@ -198,7 +201,9 @@ func (r *trial) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := survey(memoryDataset(r.convs), cfg.Arrivals == "recorded")
+	r.rules = &cfg.rules
+	data := memoryDataset(r.convs)
+	x, err := load.Survey("memory", data.Outlines, r.rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,20 +211,24 @@ func (r *trial) run(t *testing.T) {
 	r.server.history = map[string][]string{}
 	synctest.Test(t, func(t *testing.T) {
 		clk := clock.New(time.Now())
-		e, done := newEngine(context.Background(), cfg, x, clk, &r.store)
-		defer done()
-		r.e, r.server.e = e, e
-		e.runID = "run"
-		e.targets = []schemas.Target{{URL: "http://server"}}
-		e.resume(r.left)
-		if r.backlog > 0 {
-			e.out.limit = r.backlog
+		r.server.clk = clk
+		set := engine.Settings{
+			Rules: r.rules, Extent: x, Dataset: data, Clock: clk, Store: &r.store, RunID: "run", API: cfg.API,
+			Targets: []schemas.Target{{URL: "http://server"}}, Begin: func(int) int64 { return clk.Now() },
+			Open:    func(c *engine.Conversation) (engine.Session, error) { return &fakeSession{s: &r.server, c: c}, nil },
+			Timeout: cfg.Timeout, IdleTimeout: cfg.IdleTimeout, LiveHistory: cfg.History == "live", OutputTokens: cfg.outputTokens,
+			Backlog: r.backlog,
 		}
-		e.open = func(c *conversation) (session, error) { return &fakeSession{s: &r.server, c: c}, nil }
+		if r.left != nil {
+			set.Left, set.Resumed, set.Answers = r.left.Left, true, r.left.saved
+		}
 		if r.sim != "" {
-			stop := r.simulate(t, cfg, clk)
+			stop := r.simulate(t, cfg, clk, &set)
 			defer stop()
 		}
+		e := engine.New(set)
+		defer e.Close()
+		r.e = e
 		hard, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		if r.cancel > 0 {
@@ -229,9 +238,9 @@ func (r *trial) run(t *testing.T) {
 		if r.drain > 0 {
 			defer time.AfterFunc(r.drain, func() { close(drain) }).Stop()
 		}
-		r.err = e.run(hard, drain)
+		r.err = e.Run(hard, drain)
 		r.took = time.Duration(clk.Now())
-		if r.closeErr = e.out.close(time.Minute); r.closeErr != nil && r.err == nil {
+		if r.closeErr = e.Finish(time.Minute); r.closeErr != nil && r.err == nil {
 			r.err = r.closeErr
 		}
 		if r.lateClose {
@@ -254,7 +263,7 @@ func (r *trial) run(t *testing.T) {
 }
 
 // simulate has the engine talk to a simulated server over connections in memory.
-func (r *trial) simulate(t *testing.T, cfg *settled, clk *clock.Clock) (stop func()) {
+func (r *trial) simulate(t *testing.T, cfg *settled, clk *clock.Clock, set *engine.Settings) (stop func()) {
 	sim, err := simserver.ParseQuery(r.sim)
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +284,8 @@ func (r *trial) simulate(t *testing.T, cfg *settled, clk *clock.Clock) (stop fun
 		t.Fatal(err)
 	}
 	to := &server{Target: schemas.Target{URL: "http://memory", Model: "sim"}, client: client, params: baseParams(cfg, "sim")}
-	r.e.open = func(c *conversation) (session, error) { return r.e.openLine(to, c) }
+	whole := &run{cfg: cfg, meta: schemas.RunMeta{RunID: "run"}}
+	set.Open = func(c *engine.Conversation) (engine.Session, error) { return whole.openLine(to, c) }
 	return func() {
 		client.Close()
 		cancel()
@@ -331,7 +341,9 @@ func (r *trial) checkRows(t *testing.T, want map[string]int) {
 	if got := r.counts(); !maps.Equal(got, want) {
 		t.Errorf("rows: %v, want %v", got, want)
 	}
-	if int64(len(r.rows)) != r.e.planned.Load() {
-		t.Errorf("%d rows, %d turns planned", len(r.rows), r.e.planned.Load())
+	if int64(len(r.rows)) != r.e.Totals().Planned {
+		t.Errorf("%d rows, %d turns planned", len(r.rows), r.e.Totals().Planned)
 	}
 }
+
+func moment(ns int64) *int64 { return &ns }

@@ -45,13 +45,14 @@ type RunMeta struct {
 
 	EndedNS      int64            `json:"ended_ns"`               // when the last row was there, from the origin
 	StopNS       *int64           `json:"stop_ns,omitempty"`      // when the run stopped starting turns, if it was told to
-	Ended        string           `json:"ended,omitempty"`        // complete, requests, duration, deadline, interrupted, error, watchdog; empty: unfinished
+	Ended        string           `json:"ended,omitempty"`        // complete, requests, duration, deadline, interrupted, error, max_errors, watchdog; empty: unfinished
 	EndedDetail  string           `json:"ended_detail,omitempty"` // the error or the watchdog's dump
 	Planned      int64            `json:"planned"`                // turns planned, counted apart from the rows
 	Rows         int64            `json:"rows"`                   // rows written
 	Counts       map[Status]int64 `json:"counts,omitempty"`       // rows by status
 	NotAdmitted  int64            `json:"not_admitted,omitempty"` // conversations that a budgeted run never came to
 	ResumedFrom  string           `json:"resumed_from,omitempty"` // run that this one continued
+	Sessions     []Session        `json:"sessions,omitempty"`     // the times under load: one, or one more for each time that the run was resumed
 	OfferedRate  *float64         `json:"offered_rate,omitempty"` // conversations per second asked for (open loop)
 	Concurrency  *int64           `json:"concurrency,omitempty"`  // conversations at once asked for (closed loop)
 	Health       *Health          `json:"health,omitempty"`       // how the client itself was doing
@@ -60,6 +61,13 @@ type RunMeta struct {
 	Verdict      *Verdict         `json:"verdict,omitempty"`      // the verdict when the run ended
 	Warnings     []string         `json:"warnings,omitempty"`     // what the run noticed and went on with
 	Telemetry    string           `json:"telemetry,omitempty"`    // base name of the telemetry file
+}
+
+// Session is one time under load of a run. An interrupted and resumed run has several, and figures must not go
+// across the gap between them.
+type Session struct {
+	StartNS int64 `json:"start_ns"` // when its load began, from the origin
+	LoadNS  int64 `json:"load_ns"`  // how long the run had been under load before
 }
 
 // DatasetRef names the dataset that a run replayed.

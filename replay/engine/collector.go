@@ -1,7 +1,6 @@
-package replay
+package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,22 +18,16 @@ const (
 	backlogBytes = 128 << 20              // above it no turn starts until the journal has caught up
 )
 
-// store is the part of the journal that the collector needs.
-type store interface {
-	Dir() string
-	AppendRequests(rows []schemas.Request) error
-	AppendSamples(rows []schemas.Sample) error
-}
-
 // The collector owns the journal. Handing it a row never blocks: rows wait in memory until the
 // collector's goroutine has given them to the journal. What keeps that memory bounded is that no turn
-// starts while more than backlogBytes wait (see room), so the streams that run are timed undisturbed
+// starts while more than backlogBytes wait (pressure tells), so the streams that run are timed undisturbed
 // however slow the disk is.
 type collector struct {
-	store store
+	store Store
 	tally *tally
 	limit int64
 	fail  func(error) // told once, from the collector's goroutine
+	press func()      // called when the backlog crosses its bound, up or down
 
 	mu      sync.Mutex
 	rows    []schemas.Request
@@ -42,7 +35,7 @@ type collector struct {
 	bytes   int64         // of the rows that wait or are being written
 	waiting int64         // number of them
 	peak    int64         // highest such number
-	stalls  int64         // times that room had to wait
+	stalls  int64         // times that turns were held back for it
 	lower   chan struct{} // closed and renewed whenever bytes went down
 	err     error
 	lost    int64 // rows that the journal did not take
@@ -53,9 +46,9 @@ type collector struct {
 	done chan struct{}
 }
 
-func newCollector(s store, t *tally, fail func(error)) *collector {
+func newCollector(s Store, t *tally, fail func(error), pressure func()) *collector {
 	return &collector{
-		store: s, tally: t, limit: backlogBytes, fail: fail,
+		store: s, tally: t, limit: backlogBytes, fail: fail, press: pressure,
 		lower: make(chan struct{}), wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -64,14 +57,26 @@ func newCollector(s store, t *tally, fail func(error)) *collector {
 func (c *collector) put(row *schemas.Request) {
 	c.mu.Lock()
 	c.rows = append(c.rows, *row)
+	before := c.bytes
 	c.bytes += rowBytes(row)
+	crossed := before < c.limit && c.bytes >= c.limit
 	c.waiting++
 	c.peak = max(c.peak, c.waiting)
 	full := len(c.rows) == flushRows
 	c.mu.Unlock()
-	if full {
+	if full || crossed {
 		c.poke()
 	}
+	if crossed {
+		c.press()
+	}
+}
+
+// stalled counts that turns are held back.
+func (c *collector) stalled() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stalls++
 }
 
 // putSamples hands over telemetry. It never blocks; samples are dropped once the journal has failed.
@@ -104,23 +109,20 @@ func (c *collector) alive() bool {
 	return c.err == nil
 }
 
-// room waits until the backlog is below its bound. It returns false when ctx ended first.
-func (c *collector) room(ctx context.Context) bool {
-	for first := true; ; first = false {
+// room waits until the backlog is below its bound. It returns false if the journal failed.
+func (c *collector) room() bool {
+	for {
 		c.mu.Lock()
 		if c.bytes < c.limit || c.err != nil {
-			c.mu.Unlock()
-			return true
-		}
-		if first {
-			c.stalls++
+			defer c.mu.Unlock()
+			return c.err == nil
 		}
 		lower := c.lower
 		c.mu.Unlock()
 		c.poke()
 		select {
 		case <-lower:
-		case <-ctx.Done():
+		case <-c.end:
 			return false
 		}
 	}
@@ -188,16 +190,20 @@ func (c *collector) write(batch []schemas.Request) {
 		c.failed(err)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err != nil {
 		c.lost += int64(len(batch))
 	} else {
 		c.written += int64(len(batch))
 	}
+	crossed := c.bytes >= c.limit && c.bytes-bytes < c.limit
 	c.bytes -= bytes
 	c.waiting -= int64(len(batch))
 	close(c.lower)
 	c.lower = make(chan struct{})
+	c.mu.Unlock()
+	if crossed {
+		c.press()
+	}
 }
 
 func (c *collector) failed(err error) {

@@ -1,4 +1,4 @@
-package replay
+package engine
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 // ClientSource is the source of the client's own samples in the telemetry file.
 const ClientSource = "client"
 
-// monitor watches the client itself, once a second: what it finds stands in the telemetry as a series,
+// Monitor watches the client itself, once a second: what it finds stands in the telemetry as a series,
 // and in the run's metadata as a summary.
-type monitor struct {
-	e      *engine
+type Monitor struct {
+	e      *Engine
 	read   []metrics.Sample
 	sched  histogram
 	pauses histogram
@@ -36,14 +36,15 @@ const (
 	metricCycles = "/gc/cycles/total:gc-cycles"
 )
 
-func newMonitor(e *engine) *monitor {
-	m := &monitor{e: e, read: []metrics.Sample{{Name: metricSched}, {Name: metricPauses}, {Name: metricCycles}}}
+// NewMonitor makes the monitor of an engine.
+func NewMonitor(e *Engine) *Monitor {
+	m := &Monitor{e: e, read: []metrics.Sample{{Name: metricSched}, {Name: metricPauses}, {Name: metricCycles}}}
 	m.health.MachineIdleMin = -1
 	return m
 }
 
-// start begins the monitor's time.
-func (m *monitor) start() {
+// Start begins the monitor's time.
+func (m *Monitor) Start() {
 	metrics.Read(m.read)
 	m.sched.start(m.read[0].Value)
 	m.pauses.start(m.read[1].Value)
@@ -51,12 +52,15 @@ func (m *monitor) start() {
 	m.cpuStart, _, _ = processCPU()
 	m.cpuLast = m.cpuStart
 	m.idleLast, m.allLast, m.haveIdle = machineIdle()
-	m.timeStart = m.e.clk.Now()
+	m.timeStart = m.e.Clock.Now()
 	m.timeLast = m.timeStart
 }
 
-// run samples until ctx ends, and once more then.
-func (m *monitor) run(ctx context.Context) {
+// Restart moves the monitor's time, after the clock's was moved.
+func (m *Monitor) Restart(at int64) { m.timeStart, m.timeLast = at, at }
+
+// Run samples until ctx ends, and once more then.
+func (m *Monitor) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -70,10 +74,10 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-func (m *monitor) sample() {
+func (m *Monitor) sample() {
 	e, h := m.e, &m.health
-	e.clk.Resample()
-	now := e.clk.Now()
+	e.Clock.Resample()
+	now := e.Clock.Now()
 	e.out.tally.tick(now)
 	span := float64(now-m.timeLast) / 1e9
 	if span <= 0.2 {
@@ -99,6 +103,7 @@ func (m *monitor) sample() {
 	h.PeakRSSBytes = max(h.PeakRSSBytes, peak)
 	h.PeakGoroutines = max(h.PeakGoroutines, int64(goroutines))
 	late := e.pacer.latenessMS(0.99)
+	p := e.Progress()
 	out := make([]schemas.Sample, 0, 16)
 	put := func(name string, v float64) {
 		if !math.IsNaN(v) {
@@ -115,9 +120,9 @@ func (m *monitor) sample() {
 	put("gc_pause_max_ms", 1000*pauses.quantile(1))
 	put("wake_lateness_p99_ms", late[0])
 	put("send_lag_p99_ms", e.out.tally.lagP99())
-	put("in_flight", float64(e.inFlight.now.Load()))
-	put("active_conversations", float64(e.active.now.Load()))
-	put("turns_started_total", float64(e.started.Load()))
+	put("in_flight", float64(p.InFlight))
+	put("active_conversations", float64(p.Active))
+	put("turns_started_total", float64(p.Started))
 	put("rows_written_total", float64(written))
 	put("backlog_rows", float64(waiting))
 	put("backlog_stalls_total", float64(stalls))
@@ -126,8 +131,8 @@ func (m *monitor) sample() {
 	e.out.putSamples(out)
 }
 
-// summary gives the figures of the whole run. It is called after run has returned.
-func (m *monitor) summary() *schemas.Health {
+// Summary gives the figures of the whole run. It is called after Run has returned.
+func (m *Monitor) Summary() *schemas.Health {
 	h := &m.health
 	metrics.Read(m.read)
 	sched, pauses := m.sched.whole(m.read[0].Value), m.pauses.whole(m.read[1].Value)
@@ -141,13 +146,15 @@ func (m *monitor) summary() *schemas.Health {
 	h.GCCycles += int64(count(m.read[2].Value))
 	cpu, peak, _ := processCPU()
 	h.CPUSeconds = cpu - m.cpuStart
-	if span := float64(m.e.clk.Now()-m.timeStart) / 1e9; span > 0 {
+	if span := float64(m.e.Clock.Now()-m.timeStart) / 1e9; span > 0 {
 		h.CPUShare = h.CPUSeconds / span / float64(runtime.NumCPU())
 	}
 	h.PeakRSSBytes = max(h.PeakRSSBytes, peak)
 	h.PeakGoroutines = max(h.PeakGoroutines, int64(runtime.NumGoroutine()))
 	_, h.PeakBacklogRows, h.BacklogStalls, _, _ = m.e.out.state()
-	h.PeakInFlight, h.PeakActive = m.e.inFlight.peak.Load(), m.e.active.peak.Load()
+	m.e.mu.Lock()
+	h.PeakInFlight, h.PeakActive = m.e.peakFly, m.e.peakLive
+	m.e.mu.Unlock()
 	late := m.e.pacer.latenessMS(0.5, 0.99)
 	h.WakeLatenessP50, h.WakeLatenessP99 = late[0], late[1]
 	return h

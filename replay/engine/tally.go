@@ -1,9 +1,8 @@
-package replay
+package engine
 
 import (
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -29,15 +28,6 @@ type Progress struct {
 	Backlog       int64 // rows that wait for the journal
 	Stopping      string
 	CountByStatus map[schemas.Status]int64
-}
-
-// gauge is a number that goes up and down, and its highest value.
-type gauge struct{ now, peak atomic.Int64 }
-
-func (g *gauge) add(n int64) {
-	v := g.now.Add(n)
-	for p := g.peak.Load(); v > p && !g.peak.CompareAndSwap(p, v); p = g.peak.Load() {
-	}
 }
 
 // tally counts rows as the collector writes them, away from the streams.

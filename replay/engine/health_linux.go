@@ -1,4 +1,4 @@
-package replay
+package engine
 
 import (
 	"os"
@@ -56,8 +56,8 @@ func machineIdle() (idle, all float64, ok bool) {
 	return idle, all, true
 }
 
-// hostFacts gives the kernel's release, the processor's name and the machine's memory.
-func hostFacts() (kernel, cpu string, mem int64) {
+// HostFacts gives the kernel's release, the processor's name and the machine's memory, as far as they are known.
+func HostFacts() (kernel, cpu string, mem int64) {
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		kernel = unix.ByteSliceToString(u.Release[:])

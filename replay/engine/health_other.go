@@ -1,6 +1,6 @@
 //go:build !linux
 
-package replay
+package engine
 
 import (
 	"runtime"
@@ -22,4 +22,5 @@ func processCPU() (seconds float64, peakRSS, rss int64) {
 
 func machineIdle() (idle, all float64, ok bool) { return 0, 0, false }
 
-func hostFacts() (kernel, cpu string, mem int64) { return "", "", 0 }
+// HostFacts gives the kernel's release, the processor's name and the machine's memory, as far as they are known.
+func HostFacts() (kernel, cpu string, mem int64) { return "", "", 0 }

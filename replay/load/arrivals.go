@@ -1,4 +1,16 @@
-package replay
+// Package load says when each turn of a run is due. It is pure: it holds no clock, starts no goroutine and
+// talks to nobody.
+//
+//   - [Rules] are a run's load as it was asked for, and [Extent] what the dataset holds;
+//   - arrival processes ([Poisson], [Gamma], [Constant], [Recorded], changed by [Ramp] and [Staged]) and
+//     [Schedule] give the conversations in the order and at the moments at which they are due;
+//   - [Scheduler] is the state machine that everything else follows from: events go in (a moment came, a turn
+//     ended), actions come out (start this turn, these turns will not be sent, the load is over).
+//
+// The dry run, the run, the resumed run and the tests drive one and the same machine: the dry run with an
+// assumed server ([Rehearse]), the run with the clock and real requests (package engine), the resumed run
+// with what the journal says was done ([Done]).
+package load
 
 import (
 	"crypto/sha256"
@@ -37,7 +49,7 @@ func Gamma(rate, shape float64, seed uint64) iter.Seq[time.Duration] {
 // renewal gives the running sum of gaps in seconds.
 func renewal(gaps func(*rand.Rand) func() float64, seed uint64) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
-		gap := gaps(random(seed, "arrivals", 0))
+		gap := gaps(Random(seed, "arrivals", 0))
 		for t := gap(); ; t += gap() {
 			d, ok := seconds(t)
 			if !ok || !yield(d) {
@@ -132,6 +144,30 @@ func Ramp(arrivals iter.Seq[time.Duration], over time.Duration) iter.Seq[time.Du
 	}
 }
 
+// Staged runs a process through stages of rate: process(1) is its arrivals at one per second, and each stage
+// lets that clock run at the stage's rate. It is a change of time, as in [Ramp]: an arrival that is due when
+// the clock shows u is due at the t at which the rates have added up to u. The last stage has no end here: the
+// run's own does it.
+func Staged(process func(rate float64) iter.Seq[time.Duration], stages []Stage) iter.Seq[time.Duration] {
+	if len(stages) == 1 {
+		return process(stages[0].Level)
+	}
+	return func(yield func(time.Duration) bool) {
+		i, from, done := 0, time.Duration(0), 0.0 // the stage, when it began, and what the clock showed then
+		for u := range process(1) {
+			for i+1 < len(stages) && u.Seconds() >= done+stages[i].Level*stages[i].For.Seconds() {
+				done += stages[i].Level * stages[i].For.Seconds()
+				from += stages[i].For
+				i++
+			}
+			d, ok := seconds((u.Seconds() - done) / stages[i].Level)
+			if !ok || !yield(from+d) {
+				return
+			}
+		}
+	}
+}
+
 // seconds gives s as a duration, or false where it does not fit one.
 func seconds(s float64) (time.Duration, bool) {
 	if ns := s * 1e9; ns < math.MaxInt64/2 {
@@ -140,9 +176,9 @@ func seconds(s float64) (time.Duration, bool) {
 	return 0, false
 }
 
-// random gives the random numbers of one purpose and index under a seed, so that a new use of chance
+// Random gives the random numbers of one purpose and index under a seed, so that a new use of chance
 // reshuffles none of the others.
-func random(seed uint64, purpose string, index uint64) *rand.Rand {
+func Random(seed uint64, purpose string, index uint64) *rand.Rand {
 	b := binary.LittleEndian.AppendUint64(nil, seed)
 	b = binary.LittleEndian.AppendUint64(b, index)
 	sum := sha256.Sum256(append(b, purpose...))
