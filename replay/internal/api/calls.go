@@ -1,8 +1,10 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // toolCall is one tool call of a message in OpenAI's form.
@@ -11,48 +13,38 @@ type toolCall struct {
 	args     string // JSON text, as the model wrote it
 }
 
+// decode decodes JSON from outside the hot path. A value of another type than expected counts as missing.
+func decode(raw string, to any) error {
+	err := json.Unmarshal([]byte(raw), to)
+	var other *json.UnmarshalTypeError
+	if err != nil && !errors.As(err, &other) {
+		return errors.New("not JSON: " + excerpt([]byte(raw)))
+	}
+	return nil
+}
+
 // readCalls reads a tool_calls column.
 func readCalls(raw *string) ([]toolCall, error) {
 	if raw == nil {
 		return nil, nil
 	}
-	var w walker
-	if !w.validJSON([]byte(*raw)) {
-		return nil, errors.New("not JSON: " + excerpt([]byte(*raw)))
+	var list []struct {
+		ID       string `json:"id"`
+		Function struct {
+			Name string          `json:"name"`
+			Args json.RawMessage `json:"arguments"`
+		} `json:"function"`
+	}
+	if err := decode(*raw, &list); err != nil {
+		return nil, err
 	}
 	var calls []toolCall
-	text := func(to *string) {
-		if raw, ok := w.str(); ok {
-			*to = string(appendUnescaped(nil, raw))
+	for _, c := range list {
+		call := toolCall{id: c.ID, name: c.Function.Name, args: string(c.Function.Args)}
+		if len(c.Function.Args) > 0 && c.Function.Args[0] == '"' {
+			_ = json.Unmarshal(c.Function.Args, &call.args) // a text: it was JSON a moment ago
 		}
-	}
-	w.start([]byte(*raw))
-	for ok := w.array(); ok && w.element(); {
-		var c toolCall
-		for ok := w.object(); ok && w.member(); {
-			switch string(w.key) {
-			case "id":
-				text(&c.id)
-			case "function":
-				for ok := w.object(); ok && w.member(); {
-					switch string(w.key) {
-					case "name":
-						text(&c.name)
-					case "arguments":
-						if w.peek() == '"' {
-							text(&c.args)
-						} else {
-							c.args = string(w.skip())
-						}
-					default:
-						w.skip()
-					}
-				}
-			default:
-				w.skip()
-			}
-		}
-		calls = append(calls, c)
+		calls = append(calls, call)
 	}
 	return calls, nil
 }
@@ -78,8 +70,7 @@ func (c *toolCall) object() string {
 	if c.args == "" {
 		return "{}"
 	}
-	var w walker
-	if w.start([]byte(c.args)); w.peek() == '{' && w.validJSON([]byte(c.args)) {
+	if strings.HasPrefix(strings.TrimLeft(c.args, " \t\r\n"), "{") && json.Valid([]byte(c.args)) {
 		return c.args
 	}
 	return string(append(appendQuoted([]byte(`{"arguments":`), c.args), '}'))
@@ -89,22 +80,15 @@ func (c *toolCall) object() string {
 // in another form already are left as they are.
 func convertTools(kind Kind, tools string) ([]byte, error) {
 	raw := []byte(tools)
-	var w walker
-	if !w.validJSON(raw) {
-		return nil, errors.New("not JSON: " + excerpt(raw))
-	}
-	w.start(raw)
-	if w.peek() != '[' {
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil || list == nil {
 		return nil, errors.New("not a JSON array: " + excerpt(raw))
 	}
 	if kind != Anthropic && kind != Responses {
 		return raw, nil
 	}
 	out := []byte{'['}
-	w.array()
-	for n := 0; w.element(); n++ {
-		w.peek()
-		tool := w.skip()
+	for n, tool := range list {
 		members, err := parseObject(tool)
 		if err != nil {
 			return nil, fmt.Errorf("tool %d: %w", n, err)

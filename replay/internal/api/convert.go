@@ -1,7 +1,7 @@
 package api
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -225,78 +225,38 @@ func textKind(kind Kind, role string) string {
 
 // part is a content part in OpenAI's chat form.
 type part struct {
-	raw              []byte
-	kind, text       string
-	url, detail      string // image_url
-	data, name, id   string // file
-	audio            []byte // input_audio, raw
-	cacheControl     []byte
-	hasText, hasFile bool
+	raw  json.RawMessage
+	Kind string          `json:"type"`
+	Text *string         `json:"text"`
+	URL  json.RawMessage `json:"image_url"` // a text, or an object with url and detail
+	File *struct {
+		Data string `json:"file_data"`
+		Name string `json:"filename"`
+		ID   string `json:"file_id"`
+	} `json:"file"`
+	CacheControl json.RawMessage `json:"cache_control"`
+
+	url, detail string
 }
 
 func readParts(raw string) ([]part, error) {
-	var w walker
-	if !w.validJSON([]byte(raw)) {
-		return nil, errors.New("content_parts: not JSON")
+	var list []json.RawMessage
+	if err := decode(raw, &list); err != nil {
+		return nil, fmt.Errorf("content_parts: %w", err)
 	}
-	w.start([]byte(raw))
-	text := func(to *string) bool {
-		raw, ok := w.str()
-		*to = string(appendUnescaped(nil, raw))
-		return ok
-	}
-	var parts []part
-	for ok := w.array(); ok && w.element(); {
-		var p part
-		w.peek()
-		from := w.i
-		for ok := w.object(); ok && w.member(); {
-			switch string(w.key) {
-			case "type":
-				text(&p.kind)
-			case "text":
-				p.hasText = text(&p.text)
-			case "image_url":
-				if w.peek() == '"' {
-					text(&p.url)
-					break
-				}
-				for ok := w.object(); ok && w.member(); {
-					switch string(w.key) {
-					case "url":
-						text(&p.url)
-					case "detail":
-						text(&p.detail)
-					default:
-						w.skip()
-					}
-				}
-			case "file":
-				p.hasFile = true
-				for ok := w.object(); ok && w.member(); {
-					switch string(w.key) {
-					case "file_data":
-						text(&p.data)
-					case "filename":
-						text(&p.name)
-					case "file_id":
-						text(&p.id)
-					default:
-						w.skip()
-					}
-				}
-			case "input_audio":
-				w.peek()
-				p.audio = w.skip()
-			case "cache_control":
-				w.peek()
-				p.cacheControl = w.skip()
-			default:
-				w.skip()
-			}
+	parts := make([]part, len(list))
+	for i, text := range list {
+		p := &parts[i]
+		if err := decode(string(text), p); err != nil {
+			return nil, fmt.Errorf("content_parts: %w", err)
 		}
-		p.raw = w.b[from:w.i]
-		parts = append(parts, p)
+		p.raw = text
+		var image struct{ URL, Detail string }
+		if json.Unmarshal(p.URL, &image) == nil {
+			p.url, p.detail = image.URL, image.Detail
+		} else {
+			_ = json.Unmarshal(p.URL, &p.url) // neither: there is no image
+		}
 	}
 	return parts, nil
 }
@@ -317,32 +277,32 @@ func convertParts(kind Kind, raw, role string) ([]string, error) {
 			}
 		}
 		switch {
-		case p.kind == "text" && p.hasText && kind == Responses:
+		case p.Kind == "text" && p.Text != nil && kind == Responses:
 			put("type", textKind(kind, role))
-			members = append(members, member{"text", appendQuoted(nil, p.text)})
-		case p.kind == "image_url" && kind == Responses:
+			members = append(members, member{"text", appendQuoted(nil, *p.Text)})
+		case p.Kind == "image_url" && kind == Responses:
 			put("type", "input_image")
 			put("image_url", p.url)
 			put("detail", p.detail)
-		case p.kind == "file" && p.hasFile && kind == Responses:
+		case p.Kind == "file" && p.File != nil && kind == Responses:
 			put("type", "input_file")
-			put("filename", p.name)
-			put("file_data", p.data)
-			put("file_id", p.id)
-		case p.kind == "image_url":
+			put("filename", p.File.Name)
+			put("file_data", p.File.Data)
+			put("file_id", p.File.ID)
+		case p.Kind == "image_url":
 			put("type", "image")
 			members = append(members, member{"source", source(p.url)})
-		case p.kind == "file" && p.hasFile && p.data != "":
+		case p.Kind == "file" && p.File != nil && p.File.Data != "":
 			put("type", "document")
-			members = append(members, member{"source", source(p.data)})
-		case p.kind == "input_audio" && kind == Anthropic, p.kind == "file" && kind == Anthropic:
-			return nil, fmt.Errorf("content part %d: the anthropic API takes no %s of this form", i, p.kind)
+			members = append(members, member{"source", source(p.File.Data)})
+		case p.Kind == "input_audio" && kind == Anthropic, p.Kind == "file" && kind == Anthropic:
+			return nil, fmt.Errorf("content part %d: the anthropic API takes no %s of this form", i, p.Kind)
 		default:
 			out = append(out, string(p.raw))
 			continue
 		}
-		if p.cacheControl != nil && kind == Anthropic {
-			members = append(members, member{"cache_control", p.cacheControl})
+		if p.CacheControl != nil && kind == Anthropic {
+			members = append(members, member{"cache_control", p.CacheControl})
 		}
 		out = append(out, string(appendObject(nil, members)))
 	}
@@ -379,16 +339,16 @@ func ollamaParts(raw string) (content string, images []string, err error) {
 	var texts []string
 	for i, p := range parts {
 		switch {
-		case p.hasText:
-			texts = append(texts, p.text)
-		case p.kind == "image_url":
+		case p.Text != nil:
+			texts = append(texts, *p.Text)
+		case p.Kind == "image_url":
 			_, data, ok := splitDataURL(p.url)
 			if !ok {
 				return "", nil, fmt.Errorf("content part %d: the ollama API takes images as base64 data only, not by URL", i)
 			}
 			images = append(images, data)
 		default:
-			return "", nil, fmt.Errorf("content part %d: the ollama API takes no %q", i, p.kind)
+			return "", nil, fmt.Errorf("content part %d: the ollama API takes no %q", i, p.Kind)
 		}
 	}
 	return strings.Join(texts, "\n"), images, nil

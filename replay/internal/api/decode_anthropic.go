@@ -4,7 +4,6 @@ package api
 // say what they are wherever they stand, so the event's type is needed only to know the end.
 func (s *Stream) decodeAnthropic() {
 	w := &s.w
-	var message, kind, code bool
 	index := int64(-1)
 	block, delta := 0, 0 // where these members begin
 	for ok := w.object(); ok && w.member(); {
@@ -12,7 +11,7 @@ func (s *Stream) decodeAnthropic() {
 		case "type":
 			if w.peek() == '"' {
 				raw := w.rawString()
-				kind = true
+				s.ev.kind = true
 				s.ev.isError = s.ev.isError || string(raw) == "error"
 				s.ev.terminal = s.ev.terminal || string(raw) == "message_stop"
 			} else {
@@ -26,7 +25,7 @@ func (s *Stream) decodeAnthropic() {
 			if w.peek() == '{' {
 				s.decodeAnthropicMessage()
 			} else {
-				_, message = w.str()
+				_, s.ev.message = w.str()
 			}
 		case "content": // of a whole response
 			for ok := w.array(); ok && w.element(); {
@@ -38,15 +37,11 @@ func (s *Stream) decodeAnthropic() {
 		case "usage":
 			s.takeUsage(true)
 		case "content_block":
-			w.peek()
-			block = w.i
-			w.skip()
+			block = w.place()
 		case "delta":
-			w.peek()
-			delta = w.i
-			w.skip()
+			delta = w.place()
 		default:
-			s.errorMember(&message, &kind, &code)
+			s.errorMember()
 		}
 	}
 	if w.bad {
@@ -65,7 +60,7 @@ func (s *Stream) decodeAnthropic() {
 		s.decodeBlock(max(index, 0))
 	}
 	w.i = end
-	s.flatError(message && !s.ev.choice, kind, code)
+	s.flatError()
 }
 
 // decodeAnthropicMessage reads the message of message_start. Its output_tokens is a beginning, not a
@@ -96,13 +91,9 @@ func (s *Stream) decodeBlock(index int64) {
 			raw, _ := w.str()
 			tool = string(raw) == "tool_use" || string(raw) == "server_tool_use"
 		case "text":
-			if raw, ok := w.str(); ok {
-				s.addText(raw)
-			}
+			s.takeText()
 		case "thinking":
-			if raw, ok := w.str(); ok {
-				s.addReasoning(raw)
-			}
+			s.takeReasoning()
 		case "signature":
 			if raw, ok := w.str(); ok {
 				s.keep(&s.signature, raw)

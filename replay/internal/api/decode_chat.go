@@ -4,7 +4,6 @@ package api
 // the differences of the servers that speak them.
 func (s *Stream) decodeChat() {
 	w := &s.w
-	var message, kind, code bool // members of a flat error
 	for ok := w.object(); ok && w.member(); {
 		switch string(w.key) {
 		case "id":
@@ -19,10 +18,10 @@ func (s *Stream) decodeChat() {
 		case "timings":
 			s.takeTimings()
 		default:
-			s.errorMember(&message, &kind, &code)
+			s.errorMember()
 		}
 	}
-	s.flatError(message, kind, code)
+	s.flatError()
 }
 
 // decodeChoice reads one element of choices.
@@ -33,9 +32,7 @@ func (s *Stream) decodeChoice() {
 		case "delta", "message":
 			s.decodeDelta()
 		case "text":
-			if raw, ok := w.str(); ok {
-				s.addText(raw)
-			}
+			s.takeText()
 		case "finish_reason":
 			s.takeFinish()
 		case "usage": // Moonshot's place for it
@@ -55,8 +52,8 @@ func (s *Stream) decodeDelta() {
 		case "content":
 			if w.peek() == '[' {
 				s.decodeParts()
-			} else if raw, ok := w.str(); ok {
-				s.addText(raw)
+			} else {
+				s.takeText()
 			}
 		case "reasoning", "reasoning_content":
 			// Servers between the two names send both, with the same text.
@@ -64,10 +61,7 @@ func (s *Stream) decodeDelta() {
 				reasoning = raw
 			}
 		case "refusal":
-			if raw, ok := w.str(); ok && len(raw) > 0 {
-				s.ev.answer = true
-				s.keep(&s.refusal, raw)
-			}
+			s.takeRefusal()
 		case "tool_calls":
 			at := int64(0)
 			for ok := w.array(); ok && w.element(); {
@@ -96,22 +90,18 @@ func (s *Stream) decodeParts() {
 		for ok := w.object(); ok && w.member(); {
 			switch string(w.key) {
 			case "text":
-				if raw, ok := w.str(); ok {
-					s.addText(raw)
-				}
+				s.takeText()
 			case "thinking":
 				if w.peek() != '[' {
-					if raw, ok := w.str(); ok {
-						s.addReasoning(raw)
-					}
+					s.takeReasoning()
 					break
 				}
 				for ok := w.array(); ok && w.element(); {
 					for ok := w.object(); ok && w.member(); {
 						if string(w.key) != "text" {
 							w.skip()
-						} else if raw, ok := w.str(); ok {
-							s.addReasoning(raw)
+						} else {
+							s.takeReasoning()
 						}
 					}
 				}
@@ -136,9 +126,7 @@ func (s *Stream) decodeCall(at int64) {
 				id = raw
 			}
 		case "function":
-			w.peek()
-			function = w.i
-			w.skip()
+			function = w.place()
 		default:
 			w.skip()
 		}
@@ -232,6 +220,26 @@ func (s *Stream) addReasoning(raw []byte) {
 	if len(raw) > 0 {
 		s.ev.reasoning = true
 		s.keep(&s.reasoning, raw)
+	}
+}
+
+// takeText takes a member that is a piece of the answer.
+func (s *Stream) takeText() {
+	raw, _ := s.w.str()
+	s.addText(raw)
+}
+
+// takeReasoning takes one that is a piece of the reasoning.
+func (s *Stream) takeReasoning() {
+	raw, _ := s.w.str()
+	s.addReasoning(raw)
+}
+
+// takeRefusal takes one that is a piece of a refusal.
+func (s *Stream) takeRefusal() {
+	if raw, _ := s.w.str(); len(raw) > 0 {
+		s.ev.answer = true
+		s.keep(&s.refusal, raw)
 	}
 }
 

@@ -3,26 +3,21 @@ package api
 // decodeOllama reads one line of Ollama's own /api/chat (or /api/generate).
 func (s *Stream) decodeOllama() {
 	w := &s.w
-	var message, kind, code bool
 	u := noUsage
 	for ok := w.object(); ok && w.member(); {
 		switch string(w.key) {
 		case "message":
 			if w.peek() != '{' {
-				_, message = w.str()
+				_, s.ev.message = w.str()
 				break
 			}
 			s.ev.choice = true
 			for ok := w.object(); ok && w.member(); {
 				switch string(w.key) {
 				case "content":
-					if raw, ok := w.str(); ok {
-						s.addText(raw)
-					}
+					s.takeText()
 				case "thinking", "reasoning_content":
-					if raw, ok := w.str(); ok {
-						s.addReasoning(raw)
-					}
+					s.takeReasoning()
 				case "tool_calls":
 					// Each line brings whole calls, all without an index.
 					for ok := w.array(); ok && w.element(); {
@@ -33,9 +28,7 @@ func (s *Stream) decodeOllama() {
 				}
 			}
 		case "response":
-			if raw, ok := w.str(); ok {
-				s.addText(raw)
-			}
+			s.takeText()
 		case "done":
 			s.ev.terminal = w.truth()
 		case "done_reason":
@@ -45,12 +38,12 @@ func (s *Stream) decodeOllama() {
 		case "eval_count":
 			w.count(&u.completion)
 		default:
-			s.errorMember(&message, &kind, &code)
+			s.errorMember()
 		}
 	}
 	if u.some() {
 		s.ev.usage, s.ev.hasUsage = u, true
 		s.ev.choice = s.ev.choice && !s.ev.terminal
 	}
-	s.flatError(message, kind, code)
+	s.flatError()
 }

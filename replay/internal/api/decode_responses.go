@@ -8,27 +8,22 @@ import (
 // JSON; name is the event's name, for servers that leave it out there.
 func (s *Stream) decodeResponses(name []byte) {
 	w := &s.w
-	var message, hasKind, code bool
 	var kind, delta []byte
 	response, item, output := 0, 0, int64(0)
 	for ok := w.object(); ok && w.member(); {
 		switch string(w.key) {
 		case "type":
-			kind, hasKind = w.str()
+			kind, s.ev.kind = w.str()
 		case "delta":
 			delta, _ = w.str()
 		case "output_index":
 			w.count(&output)
 		case "response":
-			w.peek()
-			response = w.i
-			w.skip()
+			response = w.place()
 		case "item":
-			w.peek()
-			item = w.i
-			w.skip()
+			item = w.place()
 		case "error", "message", "code", "detail":
-			s.errorMember(&message, &hasKind, &code)
+			s.errorMember()
 		case "object": // of a whole response: read it from its beginning
 			if raw, ok := w.str(); ok && string(raw) == "response" {
 				response = -1
@@ -93,7 +88,8 @@ func (s *Stream) decodeResponses(name []byte) {
 		}
 	}
 	w.i = end
-	s.flatError(message && len(kind) == 0, hasKind, code)
+	s.ev.message = s.ev.message && len(kind) == 0
+	s.flatError()
 }
 
 // decodeResponse reads a response object. final says that the response is over: then its status is the
@@ -169,13 +165,9 @@ func (s *Stream) decodeItem(output int64, done bool) {
 		case "arguments":
 			args, _ = w.str()
 		case "content":
-			w.peek()
-			content = w.i
-			w.skip()
+			content = w.place()
 		case "summary":
-			w.peek()
-			summary = w.i
-			w.skip()
+			summary = w.place()
 		default:
 			w.skip()
 		}
@@ -228,10 +220,7 @@ func (s *Stream) decodeContent(reasoning bool) {
 					s.addText(raw)
 				}
 			case "refusal":
-				if raw, ok := w.str(); ok && len(raw) > 0 {
-					s.ev.answer = true
-					s.keep(&s.refusal, raw)
-				}
+				s.takeRefusal()
 			default:
 				w.skip()
 			}

@@ -2,6 +2,8 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,7 +19,7 @@ const maxMessage = 1000
 
 // errorMember takes a top-level member that no decoder knows, and notes what belongs to an error:
 // `"error"` with anything in it, and the members of the flat forms, which flatError judges.
-func (s *Stream) errorMember(message, kind, code *bool) {
+func (s *Stream) errorMember() {
 	w := &s.w
 	switch string(w.key) {
 	case "error":
@@ -30,14 +32,14 @@ func (s *Stream) errorMember(message, kind, code *bool) {
 		}
 	case "detail":
 		if raw := w.skip(); !emptyValue(raw) {
-			*message, *code = true, true
+			s.ev.message, s.ev.code = true, true
 		}
 	case "message":
-		_, *message = w.str()
+		_, s.ev.message = w.str()
 	case "type", "error_type":
-		_, *kind = w.str()
+		_, s.ev.kind = w.str()
 	case "code", "status":
-		*code = !emptyValue(w.skip())
+		s.ev.code = !emptyValue(w.skip())
 	default:
 		w.skip()
 	}
@@ -45,12 +47,12 @@ func (s *Stream) errorMember(message, kind, code *bool) {
 
 // flatError finishes what errorMember began: an event that has a message and a type or a code, but
 // nothing of an answer, is an error in a flat form.
-func (s *Stream) flatError(message, kind, code bool) {
+func (s *Stream) flatError() {
 	if s.w.bad {
 		return
 	}
 	ev := &s.ev
-	if message && (kind || code) && !ev.choice && !ev.hasUsage && !ev.answer && !ev.reasoning {
+	if ev.message && (ev.kind || ev.code) && !ev.choice && !ev.hasUsage && !ev.answer && !ev.reasoning {
 		ev.isError = true
 	}
 	if ev.isError && ev.errText == nil {
@@ -149,57 +151,42 @@ func readError(raw []byte) (d detail) {
 			break
 		}
 	}
-	var w walker
-	if !w.validJSON(raw) {
-		return detail{}
+	var v any
+	if json.Unmarshal(raw, &v) == nil {
+		d.read(v, 0)
 	}
-	w.start(raw)
-	d.read(&w, 0)
 	return d
 }
 
-func (d *detail) read(w *walker, depth int) {
-	text := func(to *string) {
-		if raw, ok := w.str(); ok && len(raw) > 0 && *to == "" {
-			*to = string(appendUnescaped(nil, raw))
-		}
-	}
-	switch c := w.peek(); {
-	case depth > 4:
-		w.skip()
-		return
-	case c == '"':
-		text(&d.message)
-		return
-	case c == '[':
-		for ok := w.array(); ok && w.element(); {
-			d.read(w, depth+1)
-		}
-		return
-	case c != '{':
-		w.skip()
+// read takes what is not known yet from an error's JSON.
+func (d *detail) read(v any, depth int) {
+	if depth > 4 {
 		return
 	}
-	for ok := w.object(); ok && w.member(); {
-		switch string(w.key) {
-		case "error", "detail", "errors", "response":
-			d.read(w, depth+1)
-		case "message", "msg", "error_message":
-			if w.peek() == '"' {
-				text(&d.message)
-			} else { // a message that is an object with details (Mistral, FastAPI)
-				d.read(w, depth+1)
-			}
-		case "type", "error_type":
-			text(&d.kind)
-		case "code", "http_status_code", "status_code", "status":
-			if w.peek() == '"' {
-				text(&d.code)
-			} else if n, ok := w.integer(); ok && d.code == "" {
-				d.code = strconv.FormatInt(n, 10)
-			}
-		default:
-			w.skip()
+	put := func(to *string, v any) {
+		if text, ok := v.(string); ok && *to == "" {
+			*to = text
+		} else if n, ok := v.(float64); ok && *to == "" && to == &d.code && n == math.Trunc(n) {
+			*to = strconv.FormatFloat(n, 'f', -1, 64)
+		}
+	}
+	switch v := v.(type) {
+	case string:
+		put(&d.message, v)
+	case []any:
+		for _, e := range v {
+			d.read(e, depth+1)
+		}
+	case map[string]any:
+		for _, name := range [...]string{"type", "error_type"} {
+			put(&d.kind, v[name])
+		}
+		for _, name := range [...]string{"code", "http_status_code", "status_code", "status"} {
+			put(&d.code, v[name])
+		}
+		// A message may be an object with details (Mistral, FastAPI).
+		for _, name := range [...]string{"message", "msg", "error_message", "error", "detail", "errors", "response"} {
+			d.read(v[name], depth+1)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"parley/schemas"
 )
@@ -197,16 +199,12 @@ func (h *History) append(m *schemas.Message, reasoning, signature string) error 
 
 // checkMessage checks the JSON columns of a message, which go into the body as they are.
 func checkMessage(m *schemas.Message) error {
-	var w walker
-	for _, c := range []struct {
-		name string
-		raw  *string
-	}{{"content_parts", m.Parts}, {"tool_calls", m.ToolCalls}} {
-		if c.raw == nil {
+	for name, raw := range map[string]*string{"content_parts": m.Parts, "tool_calls": m.ToolCalls} {
+		if raw == nil {
 			continue
 		}
-		if w.start([]byte(*c.raw)); w.peek() != '[' || !w.validJSON([]byte(*c.raw)) {
-			return fmt.Errorf("%s is not a JSON array: %s", c.name, excerpt([]byte(*c.raw)))
+		if text := strings.TrimLeft(*raw, " \t\r\n"); !strings.HasPrefix(text, "[") || !json.Valid([]byte(text)) {
+			return fmt.Errorf("%s is not a JSON array: %s", name, excerpt([]byte(*raw)))
 		}
 	}
 	if m.Role == "" {

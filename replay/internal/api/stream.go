@@ -100,6 +100,8 @@ type marks struct {
 	terminal  bool
 	errText   []byte // the raw error value
 	isError   bool
+
+	message, kind, code bool // members of an error in a flat form: see flatError
 }
 
 // Reset makes the stream ready for a response of an API.

@@ -211,6 +211,14 @@ func (w *walker) skip() []byte {
 	return w.b[from:w.i]
 }
 
+// place takes the next value and gives where it begins, to come back to it.
+func (w *walker) place() int {
+	w.peek()
+	at := w.i
+	w.skip()
+	return at
+}
+
 func (w *walker) literal(s string) {
 	for j := range len(s) {
 		if w.i+j >= len(w.b) || w.b[w.i+j] != s[j] {
