@@ -100,6 +100,14 @@ func (r *run) openLine(to *server, c *engine.Conversation) (engine.Session, erro
 	return l, nil
 }
 
+// Advice says in one line what to do about failures of a kind (a row's error_kind), "" where there is nothing to do.
+func Advice(kind string) string {
+	if kind == wire.KindCanceled || kind == wire.KindLeft {
+		return "" // as was asked
+	}
+	return wire.Advice(kind)
+}
+
 // saltOf gives a text that differs from the first characters on for each pass over the dataset of each
 // run. The conversations of one pass have the same: what they share stays shared.
 func saltOf(runID string, instance int64) string {

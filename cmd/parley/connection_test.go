@@ -137,6 +137,20 @@ func TestConnectionFlags(t *testing.T) {
 	}
 }
 
+// What to do about failures is said after the run.
+func TestAdvice(t *testing.T) {
+	server, err := simserver.New(simserver.Config{TooMany: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := httptest.NewServer(server)
+	defer ts.Close()
+	_, said := within(t, "replay", dataset(t, 5, 1, 5), "--url", ts.URL, "-o", filepath.Join(t.TempDir(), "run.parquet"), "--concurrency", "2", "--no-probe")
+	if !strings.Contains(said, "5 turns ended as rate_limited: the server limits the rate: lower the load, or allow --retries") {
+		t.Errorf("said %s", said)
+	}
+}
+
 func write(t *testing.T, file string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(file, text, 0o600); err != nil {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -262,6 +265,9 @@ func (c *replayCommand) settle(ctx context.Context, p *program, ui *ui, outcome 
 			runErr = errors.Join(runErr, err)
 		}
 	}
+	if result != nil && len(result.Runs) == 1 {
+		advise(ui, result.Runs[0].Total.Counts.ErrorKinds)
+	}
 	switch {
 	case runErr != nil:
 		return runErr
@@ -271,6 +277,20 @@ func (c *replayCommand) settle(ctx context.Context, p *program, ui *ui, outcome 
 		return exitError{code: codeVerdict}
 	}
 	return nil
+}
+
+// advise says what to do about the most frequent kinds of failure.
+func advise(ui *ui, kinds map[string]int64) {
+	most := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(kinds[b], kinds[a]), cmp.Compare(a, b))
+	})
+	said := 0
+	for _, kind := range most {
+		if text := replay.Advice(kind); text != "" && said < 3 {
+			said++
+			ui.note("%s turns ended as %s: %s", thousands(kinds[kind]), kind, text)
+		}
+	}
 }
 
 // written says what stands where, and that it is all of it.

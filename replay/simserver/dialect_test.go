@@ -161,8 +161,8 @@ func TestChunkHabits(t *testing.T) {
 			if r.usage[1] != 32 || n != 32/per {
 				t.Errorf("%s: %d chunks of %d tokens, want %d of 32", dialect, n, r.usage[1], 32/per)
 			}
-			if CountTokens(r.text) != r.usage[1] {
-				t.Errorf("%s: text of %d tokens, usage %d", dialect, CountTokens(r.text), r.usage[1])
+			if countTokens(r.text) != r.usage[1] {
+				t.Errorf("%s: text of %d tokens, usage %d", dialect, countTokens(r.text), r.usage[1])
 			}
 		})
 	}
@@ -175,8 +175,8 @@ func TestChunkHabits(t *testing.T) {
 				empty++
 			}
 		}
-		if empty < 10 || empty > 45 || CountTokens(r.text) != 200 || r.usage[1] != 200 {
-			t.Errorf("%d empty chunks of 200, text of %d tokens, usage %v", empty, CountTokens(r.text), r.usage)
+		if empty < 10 || empty > 45 || countTokens(r.text) != 200 || r.usage[1] != 200 {
+			t.Errorf("%d empty chunks of 200, text of %d tokens, usage %v", empty, countTokens(r.text), r.usage)
 		}
 	})
 	// vLLM with a parser that holds chunks back: cumulative usage jumps.
@@ -189,8 +189,8 @@ func TestChunkHabits(t *testing.T) {
 			}
 			before = ch.Usage.Completion
 		}
-		if jump < 30 || CountTokens(r.text) != 200 || before != 200 {
-			t.Errorf("%d jumps, text of %d tokens, last usage %d", jump, CountTokens(r.text), before)
+		if jump < 30 || countTokens(r.text) != 200 || before != 200 {
+			t.Errorf("%d jumps, text of %d tokens, last usage %d", jump, countTokens(r.text), before)
 		}
 	})
 }

@@ -71,33 +71,33 @@ func TestFaults(t *testing.T) {
 		}
 	})
 	fault(t, "cut=1", func(_ *bench, g *got, r read) {
-		if !cutShort(g.err) || r.finish != "" || r.done || CountTokens(r.text) != 10 || g.end != ms(200) {
+		if !cutShort(g.err) || r.finish != "" || r.done || countTokens(r.text) != 10 || g.end != ms(200) {
 			t.Errorf("%v, %+v at %v", g.err, r, g.end)
 		}
 	})
 	fault(t, "reset=1", func(_ *bench, g *got, r read) {
-		if !cutShort(g.err) || r.finish != "" || CountTokens(r.text) != 10 {
+		if !cutShort(g.err) || r.finish != "" || countTokens(r.text) != 10 {
 			t.Errorf("%v, %+v", g.err, r)
 		}
 	})
 	fault(t, "truncate=1", func(_ *bench, g *got, r read) {
-		if g.err != nil || r.finish != "" || r.done || CountTokens(r.text) != 10 {
+		if g.err != nil || r.finish != "" || r.done || countTokens(r.text) != 10 {
 			t.Errorf("%v, %+v", g.err, r)
 		}
 	})
 	fault(t, "stall=1&stall_for=30s", func(_ *bench, g *got, r read) {
-		if g.err != nil || !r.done || CountTokens(r.text) != 20 || g.end != ms(200+30000) {
-			t.Errorf("%v, %d tokens at %v", g.err, CountTokens(r.text), g.end)
+		if g.err != nil || !r.done || countTokens(r.text) != 20 || g.end != ms(200+30000) {
+			t.Errorf("%v, %d tokens at %v", g.err, countTokens(r.text), g.end)
 		}
 	})
 	fault(t, "stall=1", func(_ *bench, g *got, r read) {
-		if g.err == nil || CountTokens(r.text) != 10 || g.end != time.Hour {
-			t.Errorf("%v, %d tokens at %v", g.err, CountTokens(r.text), g.end)
+		if g.err == nil || countTokens(r.text) != 10 || g.end != time.Hour {
+			t.Errorf("%v, %d tokens at %v", g.err, countTokens(r.text), g.end)
 		}
 		time.Sleep(time.Second)
 	})
 	fault(t, "error_in_stream=1", func(_ *bench, g *got, r read) {
-		if g.err != nil || !r.errored || r.finish != "" || !r.done || CountTokens(r.text) != 10 {
+		if g.err != nil || !r.errored || r.finish != "" || !r.done || countTokens(r.text) != 10 {
 			t.Errorf("%v, %+v", g.err, r)
 		}
 	})
@@ -111,8 +111,8 @@ func TestFaults(t *testing.T) {
 		for line := range strings.Lines(g.body) {
 			longest = max(longest, len(line))
 		}
-		if g.err != nil || longest < 2_999_000 || longest > 3_001_000 || CountTokens(r.text) != 20 {
-			t.Errorf("%v, longest line %d, %d tokens", g.err, longest, CountTokens(r.text))
+		if g.err != nil || longest < 2_999_000 || longest > 3_001_000 || countTokens(r.text) != 20 {
+			t.Errorf("%v, longest line %d, %d tokens", g.err, longest, countTokens(r.text))
 		}
 	})
 	fault(t, "split_utf8=1", func(_ *bench, g *got, r read) {
@@ -122,12 +122,12 @@ func TestFaults(t *testing.T) {
 				broken++
 			}
 		}
-		if g.err != nil || !utf8.ValidString(r.text) || broken < 19 || CountTokens(r.text) != 20 {
-			t.Errorf("%v, %d broken pieces, %d tokens in %q", g.err, broken, CountTokens(r.text), r.text)
+		if g.err != nil || !utf8.ValidString(r.text) || broken < 19 || countTokens(r.text) != 20 {
+			t.Errorf("%v, %d broken pieces, %d tokens in %q", g.err, broken, countTokens(r.text), r.text)
 		}
 	})
 	fault(t, "crlf=1", func(_ *bench, g *got, r read) {
-		if g.err != nil || strings.Count(g.body, "\n") != strings.Count(g.body, "\r\n") || CountTokens(r.text) != 20 || !r.done {
+		if g.err != nil || strings.Count(g.body, "\n") != strings.Count(g.body, "\r\n") || countTokens(r.text) != 20 || !r.done {
 			t.Errorf("%v, %q", g.err, g.body[:200])
 		}
 	})
@@ -137,8 +137,8 @@ func TestFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		plain, err := io.ReadAll(z)
-		if r := readChat(t, string(plain)); err != nil || !r.done || CountTokens(r.text) != 20 || len(g.at) < 20 {
-			t.Errorf("%v, %d tokens in %d reads", err, CountTokens(r.text), len(g.at))
+		if r := readChat(t, string(plain)); err != nil || !r.done || countTokens(r.text) != 20 || len(g.at) < 20 {
+			t.Errorf("%v, %d tokens in %d reads", err, countTokens(r.text), len(g.at))
 		}
 	})
 	fault(t, "no_done=1", func(_ *bench, g *got, r read) {
@@ -228,7 +228,7 @@ func TestDieAfter(t *testing.T) {
 			t.Fatal(g.err)
 		}
 		g := b.post("/v1/chat/completions", chatBody("Hi", 20))
-		if g.err == nil || CountTokens(readChat(t, g.body).text) > 11 {
+		if g.err == nil || countTokens(readChat(t, g.body).text) > 11 {
 			t.Errorf("the second answer: %v, %q", g.err, g.body)
 		}
 		if err := <-b.served; !errors.Is(err, errDied) {

@@ -273,3 +273,12 @@ func readChat(t *testing.T, body string) read {
 	}
 	return r
 }
+
+// countTokens gives the number of tokens of s.
+func countTokens(s string) int {
+	n := 0
+	for i := 0; i < len(s); n++ {
+		i = nextToken(s, i)
+	}
+	return n
+}

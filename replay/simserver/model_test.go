@@ -21,8 +21,8 @@ func TestTimesAreExact(t *testing.T) {
 		if r.usage != [3]int{63, 5, 0} || r.finish != "length" || !r.done {
 			t.Fatalf("usage %v, finish %q, done %v", r.usage, r.finish, r.done)
 		}
-		if CountTokens(r.text) != 5 {
-			t.Errorf("text %q has %d tokens, want 5", r.text, CountTokens(r.text))
+		if countTokens(r.text) != 5 {
+			t.Errorf("text %q has %d tokens, want 5", r.text, countTokens(r.text))
 		}
 		// 10 ms + 63 tokens at 1,000/s, then 20 ms each.
 		for i, at := range g.at[:5] {
@@ -53,8 +53,8 @@ func TestFixedTTFTAndChunkTokens(t *testing.T) {
 				t.Errorf("chunk %d came at %v, want %v", i, g.at[i], w)
 			}
 		}
-		if r := readChat(t, g.body); r.usage[1] != 10 || CountTokens(r.text) != 10 {
-			t.Errorf("usage %v, text of %d tokens", r.usage, CountTokens(r.text))
+		if r := readChat(t, g.body); r.usage[1] != 10 || countTokens(r.text) != 10 {
+			t.Errorf("usage %v, text of %d tokens", r.usage, countTokens(r.text))
 		}
 	})
 }

@@ -35,15 +35,6 @@ func Tokenize(s string, yield func(end int, hash uint64) bool) {
 	}
 }
 
-// CountTokens gives the number of tokens of s.
-func CountTokens(s string) int {
-	n := 0
-	for i := 0; i < len(s); n++ {
-		i = nextToken(s, i)
-	}
-	return n
-}
-
 type class uint8
 
 const (

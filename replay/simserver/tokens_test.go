@@ -40,7 +40,7 @@ func TestTokenize(t *testing.T) {
 		}
 	}
 	prose := "The quick brown fox jumps over the lazy dog, and nobody understands how it manages to continue so cheerfully through every season."
-	if n, words := CountTokens(prose), len(strings.Fields(prose)); n < words || n > words*3/2 {
+	if n, words := countTokens(prose), len(strings.Fields(prose)); n < words || n > words*3/2 {
 		t.Errorf("%d tokens for %d words", n, words)
 	}
 }
@@ -59,8 +59,8 @@ func FuzzTokenize(f *testing.F) {
 			n++
 			return true
 		})
-		if last != len(s) || n != CountTokens(s) {
-			t.Errorf("%q: covered %d of %d bytes, %d tokens, counted %d", s, last, len(s), n, CountTokens(s))
+		if last != len(s) || n != countTokens(s) {
+			t.Errorf("%q: covered %d of %d bytes, %d tokens, counted %d", s, last, len(s), n, countTokens(s))
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestAnswersAreCountedAlike(t *testing.T) {
 		for i := range n {
 			b.WriteString(a.textAt(i, outside))
 		}
-		if got := CountTokens(b.String()); got != n {
+		if got := countTokens(b.String()); got != n {
 			t.Fatalf("%q has %d tokens, want %d", b.String(), got, n)
 		}
 	})

@@ -34,7 +34,7 @@ func (s *Stream) Fill(row *schemas.Request) {
 	row.LastTokenNS = moment(s.lastToken)
 	row.DoneNS = moment(s.done)
 	row.Events = s.count
-	row.Comments, _ = s.parser.Comments()
+	row.Comments = s.parser.Comments()
 
 	u := s.usage
 	u.fallBack(&s.timings)

@@ -401,7 +401,3 @@ func (s *Stream) verdict(cause error) {
 
 // Failure gives why the response is not a success, nil for one that is. It is settled by Finish.
 func (s *Stream) Failure() *Failure { return s.fail }
-
-// LastActivity gives the stamp of the last bytes of any kind, comments included; ok is false before the
-// first.
-func (s *Stream) LastActivity() (at int64, ok bool) { return s.lastAt, s.lastAt != never }

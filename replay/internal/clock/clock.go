@@ -31,21 +31,16 @@ type Clock struct {
 
 	mu      sync.Mutex
 	first   int64
-	maxStep int64
 	maxDiff int64
 	steps   int64
-	samples int64
 }
 
 // Info tells how a run's wall clock behaved, for the run's metadata.
 type Info struct {
-	OriginUnixNS  int64 // the run's origin on the wall clock, by the first sample
 	OffsetStartNS int64 // wall clock minus run time at the first sample
 	OffsetEndNS   int64 // and at the last
-	LargestStepNS int64 // largest change between two neighbouring samples
 	MaxDriftNS    int64 // largest distance of a sample from the first one
 	Steps         int64 // changes above StepBound between neighbouring samples
-	Samples       int64 // how many samples were taken
 }
 
 // New starts a clock whose time 0 is origin. An origin without a monotonic part (one that was read from
@@ -56,7 +51,6 @@ func New(origin time.Time) *Clock {
 	c.baseNS.Store(int64(base.Sub(origin)))
 	c.first = c.sample()
 	c.offset.Store(c.first)
-	c.samples = 1
 	c.initSleep()
 	return c
 }
@@ -71,7 +65,7 @@ func (c *Clock) Restart(origin time.Time) {
 	c.monoNS.Add(c.baseNS.Swap(base) - base)
 	c.first = c.sample()
 	c.offset.Store(c.first)
-	c.maxDiff, c.maxStep, c.steps, c.samples = 0, 0, 0, 1
+	c.maxDiff, c.steps = 0, 0
 }
 
 // Now gives the time since the origin in nanoseconds; it never goes back.
@@ -97,8 +91,6 @@ func (c *Clock) Resample() (changeNS int64, step bool) {
 	defer c.mu.Unlock()
 	now := c.sample()
 	changeNS = now - c.offset.Swap(now)
-	c.samples++
-	c.maxStep = max(c.maxStep, changeNS, -changeNS)
 	c.maxDiff = max(c.maxDiff, now-c.first, c.first-now)
 	if step = changeNS > int64(StepBound) || changeNS < -int64(StepBound); step {
 		c.steps++
@@ -111,13 +103,10 @@ func (c *Clock) Info() Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Info{
-		OriginUnixNS:  c.first,
 		OffsetStartNS: c.first,
 		OffsetEndNS:   c.offset.Load(),
-		LargestStepNS: c.maxStep,
 		MaxDriftNS:    c.maxDiff,
 		Steps:         c.steps,
-		Samples:       c.samples,
 	}
 }
 

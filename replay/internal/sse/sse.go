@@ -64,10 +64,7 @@ type Parser struct {
 	clear  bool // an event was given out: its name and data go at the next call
 	err    error
 
-	comments    int64
-	lastComment int64
-	retry       int64
-	hasRetry    bool
+	comments int64
 }
 
 // Reset makes the parser ready for a new stream. Buffers of a common size are kept.
@@ -187,7 +184,6 @@ func (p *Parser) take(line []byte, copied bool) (Event, bool) {
 	}
 	if line[0] == ':' {
 		p.comments++
-		p.lastComment = p.at
 		return Event{}, false
 	}
 	field, value := line, []byte(nil)
@@ -205,10 +201,6 @@ func (p *Parser) take(line []byte, copied bool) (Event, bool) {
 	case "id":
 		if bytes.IndexByte(value, 0) < 0 {
 			p.id = append(p.id[:0], value...)
-		}
-	case "retry":
-		if ms, ok := digits(value); ok {
-			p.retry, p.hasRetry = ms, true
 		}
 	}
 	return Event{}, false
@@ -252,32 +244,11 @@ func (p *Parser) clearEvent() {
 	p.data, p.name = p.data[:0], p.name[:0]
 }
 
-// digits gives the value of a string of ASCII digits; ok is false for anything else, or for a number of
-// more digits than an int64 surely holds.
-func digits(b []byte) (n int64, ok bool) {
-	if len(b) == 0 || len(b) > 18 {
-		return 0, false
-	}
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n, true
-}
-
 // Err gives the error that ended the parsing, [ErrTooLong], or nil.
 func (p *Parser) Err() error { return p.err }
 
-// Rest gives the bytes of the current feed that Next has not looked at yet.
-func (p *Parser) Rest() []byte { return p.in }
-
-// Comments gives the number of comment lines so far, and the stamp of the last one (0 without any).
-func (p *Parser) Comments() (n, lastAt int64) { return p.comments, p.lastComment }
-
-// Retry gives the reconnection time that the stream asked for last, in milliseconds.
-func (p *Parser) Retry() (ms int64, ok bool) { return p.retry, p.hasRetry }
+// Comments gives the number of comment lines so far.
+func (p *Parser) Comments() int64 { return p.comments }
 
 // Tail is to be called once the stream has ended and Next has returned false. It gives the event that
 // stood unfinished there: ok is false when nothing did. A browser discards such an event; some servers

@@ -92,21 +92,15 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestCommentsAndRetry(t *testing.T) {
+func TestComments(t *testing.T) {
 	var p Parser
 	run(&p, ": ping\n", ":\n\n", "data: x\n: in between\n\n", "retry: 3000\nretry: -1\nretry: 1x\nretry:\n")
-	if n, at := p.Comments(); n != 3 || at != 32 {
-		t.Errorf("%d comments, last at %d", n, at)
-	}
-	if ms, ok := p.Retry(); !ok || ms != 3000 {
-		t.Errorf("retry %d %v", ms, ok)
+	if n := p.Comments(); n != 3 {
+		t.Errorf("%d comments", n)
 	}
 	p.Reset()
-	if n, _ := p.Comments(); n != 0 {
+	if p.Comments() != 0 {
 		t.Error("comments survive a reset")
-	}
-	if _, ok := p.Retry(); ok {
-		t.Error("retry survives a reset")
 	}
 }
 
@@ -230,8 +224,8 @@ func FuzzChunking(f *testing.F) {
 		if (one.Err() == nil) != (many.Err() == nil) {
 			t.Fatalf("errors %v and %v", one.Err(), many.Err())
 		}
-		ca, _ := one.Comments()
-		cb, _ := many.Comments()
+		ca := one.Comments()
+		cb := many.Comments()
 		if ca != cb {
 			t.Fatalf("%d comments and %d", ca, cb)
 		}

@@ -212,12 +212,6 @@ func secretsOf(value string) []string {
 // URL gives the server's URL without anything secret.
 func (c *Client) URL() string { return c.target.public }
 
-// KernelStamps tells whether this machine's kernel was seen to stamp what it receives.
-func (c *Client) KernelStamps() bool {
-	c.ready()
-	return c.warmth.Kernel()
-}
-
 // Origin gives the server's URL without the path and anything secret.
 func (c *Client) Origin() string { return c.target.origin }
 

@@ -180,3 +180,9 @@ func text(a api.Answer) string {
 	}
 	return *a.Message.Content
 }
+
+// KernelStamps tells whether this machine's kernel was seen to stamp what it receives.
+func (c *Client) KernelStamps() bool {
+	c.ready()
+	return c.warmth.Kernel()
+}
