@@ -159,7 +159,7 @@ func calibrationConfig(cfg Config, of *Outcome) Config {
 	cfg.Resume, cfg.StartAt = false, time.Time{}
 	cfg.Model, cfg.APIKey, cfg.APIKeyFile, cfg.Headers = "", "", "", nil
 	cfg.ClientCert, cfg.ClientKey, cfg.Cancel, cfg.VerifyOutput = "", "", "", ""
-	cfg.CAFile, cfg.Insecure, cfg.Proxy, cfg.UnixSocket = "", false, "", ""
+	cfg.CAFile, cfg.Insecure, cfg.Proxy, cfg.UnixSocket, cfg.Path = "", false, "", "", ""
 	cfg.FlushCache, cfg.SaveText, cfg.Retries = false, false, 0
 	cfg.Scrape = []string{"none"}
 	cfg.Simulated = true

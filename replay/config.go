@@ -120,6 +120,7 @@ type Config struct {
 	HTTP2         bool   `json:"http2,omitempty"`
 	Proxy         string `json:"-"`
 	UnixSocket    string `json:"unix_socket,omitempty"`
+	Path          string `json:"path,omitempty"`           // of the requests, in the place of what the API and the URL make
 	UserClock     bool   `json:"user_clock,omitempty"`     // no kernel time stamps
 	MaxTextBytes  int    `json:"max_text_bytes,omitempty"` // longest answer; 0 is 64 MiB
 	MaxEventBytes int    `json:"max_event_bytes,omitempty"`
@@ -191,8 +192,8 @@ func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
 			bad("url", "%s: the scheme has to be http or https (or unix:/path of a socket)", u.Redacted())
 		case u.Host == "":
 			bad("url", "%s names no host", u.Redacted())
-		case u.RawQuery != "" || u.Fragment != "":
-			bad("url", "%s: a base URL has no query and no fragment", u.Redacted())
+		case u.Fragment != "":
+			bad("url", "%s: a server's URL has no fragment", PublicURL(text))
 		}
 	}
 	if s.API == "" {
@@ -555,6 +556,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if c.ReadyLimit != 0 {
 		out.ReadyLimit = c.ReadyLimit.String()
 	}
+	out.Path, _, _ = strings.Cut(c.Path, "?")
 	out.URLs = make([]string, len(c.URLs))
 	for i, text := range c.URLs {
 		out.URLs[i] = PublicURL(text)

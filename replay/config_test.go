@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 		{"shard without a place", with(closed(), func(c *Config) { c.Shard = "4/8" }), []string{"--concurrency: 4 leaves nothing for shard 4 of 8"}},
 		{"times", with(closed(), func(c *Config) { c.Duration, c.Ramp, c.Timeout = -1, -1, -5 }), []string{"--duration", "--ramp", "--timeout"}},
 		{"no limits", with(closed(), func(c *Config) { c.Timeout, c.IdleTimeout, c.Grace = None, None, None }), nil},
-		{"URL", with(closed(), func(c *Config) { c.URLs = []string{"ftp://h", "http://", "http://h/?q=1", "http://a b"} }), []string{"ftp://h: the scheme", "names no host", "no query", "not a URL"}},
+		{"URL", with(closed(), func(c *Config) { c.URLs = []string{"ftp://h", "http://", "http://h/#q", "http://a b"} }), []string{"ftp://h: the scheme", "names no host", "no fragment", "not a URL"}},
 		{"Unix socket", with(closed(), func(c *Config) { c.URLs = []string{"unix:/run/llm.sock"} }), nil},
 		{"API", with(closed(), func(c *Config) { c.API = "grpc" }), []string{"--api"}},
 		{"stages", with(closed(), func(c *Config) {

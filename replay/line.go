@@ -29,7 +29,7 @@ func newClient(cfg *settled, url string, clk *clock.Clock, dial dialer) (*wire.C
 		return nil, err
 	}
 	o := wire.Options{
-		URL: url, UnixSocket: cfg.UnixSocket, API: a, Clock: clk, APIKey: cfg.APIKey, APIKeyFile: cfg.APIKeyFile,
+		URL: url, UnixSocket: cfg.UnixSocket, Path: cfg.Path, API: a, Clock: clk, APIKey: cfg.APIKey, APIKeyFile: cfg.APIKeyFile,
 		EchoHeaders: cfg.EchoHeaders, Cookies: cfg.Cookies, UserAgent: "parley/" + schemas.Version(),
 		Timeout: limitOf(cfg.Timeout), IdleTimeout: limitOf(cfg.IdleTimeout), Retries: cfg.Retries,
 		ConnectTimeout: cfg.ConnectTimeout, KeepIdle: cfg.KeepIdle, ClientCert: cfg.ClientCert, ClientKey: cfg.ClientKey,

@@ -35,6 +35,9 @@ func (r *run) scoutServer(ctx context.Context, s *server) error {
 	ask := func(ctx context.Context, method, path string, body []byte) (int, http.Header, []byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, scoutLimit)
 		defer cancel()
+		if path == "/v1/models" {
+			path = s.api.ModelsPath(s.client.Path())
+		}
 		return s.client.Fetch(ctx, method, path, body)
 	}
 	r.hooks.Note("waiting for " + s.URL)

@@ -73,6 +73,7 @@ type replayCommand struct {
 	ClientKey      string        `group:"Connection" type:"path" placeholder:"FILE" help:"Key (PEM) of the client's certificate."`
 	HTTP2          bool          `group:"Connection" name:"http2" help:"Speak HTTP/2."`
 	Proxy          string        `group:"Connection" placeholder:"URL" help:"Go through this proxy."`
+	Path           string        `group:"Connection" placeholder:"PATH" help:"Path that requests ask for on the server, such as /v1/chat/completions (default: made from --api and the URL, which may be the whole endpoint)."`
 	UnixSocket     string        `group:"Connection" type:"path" placeholder:"PATH" help:"Connect to this Unix socket instead of the URL's host."`
 	Preconnect     int           `group:"Connection" default:"0" help:"Connections to make before the load; 0 is as many as a closed loop needs, -1 is none."`
 	ConnectTimeout time.Duration `group:"Connection" default:"30s" help:"Limit of one connection's making: name look-up, connect, TLS."`
@@ -121,7 +122,7 @@ func (c *replayCommand) config() (replay.Config, error) {
 		IgnoreEOS: c.IgnoreEOS, MinTokens: c.MinTokens, Sampling: c.Sampling, ExtraBody: c.ExtraBody,
 		Headers: headers(c.Header), BodyFields: c.BodyField, EchoHeaders: c.EchoHeader, Cookies: c.Cookies,
 		Salt: c.Salt, FlushCache: c.FlushCache, SaveText: c.SaveText,
-		CAFile: c.CAFile, Insecure: c.Insecure, HTTP2: c.HTTP2, Proxy: c.Proxy, UnixSocket: c.UnixSocket,
+		CAFile: c.CAFile, Insecure: c.Insecure, HTTP2: c.HTTP2, Proxy: c.Proxy, UnixSocket: c.UnixSocket, Path: c.Path,
 		ClientCert: c.ClientCert, ClientKey: c.ClientKey, KeepIdle: orNone(c.KeepIdle), ConnectTimeout: orNone(c.ConnectTimeout),
 		NewConnections: c.NewConnections, Cancel: c.Cancel, VerifyOutput: c.VerifyOutput, APIKeyFile: c.APIKeyFile,
 		Preconnect: c.Preconnect, ReadyLimit: orNone(c.ReadyTimeout), NoProbe: c.NoProbe, UserClock: c.UserClock,

@@ -8,6 +8,7 @@ package api
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -79,17 +80,34 @@ func New(kind string) (*API, error) {
 	return a, nil
 }
 
-// JoinPath gives the path of the API's requests under a base URL's path: "/base" or "" gives
-// "/base/v1/chat/completions"; a base that ends in "/v1" is not given a second one, and a base that is
-// the whole path already stays as it is.
+// JoinPath gives the path of the API's requests under a base URL's path:
+//
+//   - "" or "/base" gives /base/v1/chat/completions;
+//   - a base with a version in it, or a deployment (Azure), is not given another: /v1beta/openai gives
+//     /v1beta/openai/chat/completions;
+//   - a base that is the whole endpoint stays as it is.
 func (a *API) JoinPath(base string) string {
 	base = strings.TrimRight(base, "/")
-	if strings.HasSuffix(base, a.Path) {
+	end := a.end()
+	switch {
+	case strings.HasSuffix(base, end):
 		return base
+	case a.Kind == Ollama && strings.HasSuffix(base, "/api"), version.MatchString(base):
+		return base + end
 	}
-	path := a.Path
-	if strings.HasSuffix(base, "/v1") {
-		path = strings.TrimPrefix(path, "/v1")
-	}
-	return base + path
+	return base + a.Path
 }
+
+// ModelsPath gives the path of the list of models that goes with a base URL's path.
+func (a *API) ModelsPath(base string) string {
+	if a.Kind == Ollama {
+		return "/v1/models" // the other API of the same server
+	}
+	return strings.TrimSuffix(a.JoinPath(base), a.end()) + "/models"
+}
+
+// end is what the paths of all endpoints of the API end with, whatever stands in the place of /v1.
+func (a *API) end() string { return strings.TrimPrefix(strings.TrimPrefix(a.Path, "/v1"), "/api") }
+
+// version finds a version (/v1, /v1beta, /v4) or a deployment in a path.
+var version = regexp.MustCompile(`/v\d+[a-z0-9]*(/|$)|/deployments/`)

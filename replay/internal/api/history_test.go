@@ -382,10 +382,19 @@ func TestJoinPath(t *testing.T) {
 	}{
 		{Chat, "", "/v1/chat/completions"}, {Chat, "/", "/v1/chat/completions"}, {Chat, "/v1", "/v1/chat/completions"},
 		{Chat, "/v1/", "/v1/chat/completions"}, {Chat, "/x/v1/chat/completions", "/x/v1/chat/completions"},
-		{Anthropic, "/proxy", "/proxy/v1/messages"}, {Ollama, "", "/api/chat"}, {Responses, "/openai/v1", "/openai/v1/responses"},
+		{Anthropic, "/proxy", "/proxy/v1/messages"}, {Ollama, "", "/api/chat"}, {Ollama, "/api", "/api/chat"}, {Ollama, "/x/api/chat", "/x/api/chat"},
+		{Chat, "/v1beta/openai", "/v1beta/openai/chat/completions"}, {Chat, "/v1beta/openai/chat/completions", "/v1beta/openai/chat/completions"},
+		{Chat, "/api/paas/v4", "/api/paas/v4/chat/completions"}, {Chat, "/api/v3/chat/completions/", "/api/v3/chat/completions"},
+		{Chat, "/openai/deployments/d", "/openai/deployments/d/chat/completions"}, {Chat, "/vllm", "/vllm/v1/chat/completions"},
+		{Anthropic, "/v1/messages", "/v1/messages"}, {Responses, "/openai/v1", "/openai/v1/responses"},
 	} {
 		if got := api(t, c.kind).JoinPath(c.base); got != c.want {
 			t.Errorf("%s under %q: %s, want %s", c.kind, c.base, got, c.want)
+		}
+	}
+	for base, want := range map[string]string{"": "/v1/models", "/p": "/p/v1/models", "/v1beta/openai": "/v1beta/openai/models", "/api/v3/chat/completions": "/api/v3/models"} {
+		if got := api(t, Chat).ModelsPath(base); got != want {
+			t.Errorf("models under %q: %s, want %s", base, got, want)
 		}
 	}
 	if _, err := New("grpc"); err == nil || !strings.Contains(err.Error(), "responses") {

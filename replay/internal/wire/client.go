@@ -75,6 +75,12 @@ func New(o Options) (*Client, error) {
 	if o.KeepIdle < 0 {
 		c.keepIdle = 0
 	}
+	if o.Path != "" {
+		c.path = o.Path
+	}
+	if t.query != "" && !strings.Contains(c.path, "?") {
+		c.path += "?" + t.query
+	}
 	c.buffers.New = func() any { b := make([]byte, readBuffer); return &b }
 	c.exchanges.New = func() any { return newExchange(c) }
 	if t.tls {
@@ -152,6 +158,16 @@ func (c *Client) makeCommon(key string, more []string) {
 		set = override(set, h)
 		if secretName(h.Name) {
 			secrets = append(secrets, secretsOf(h.Value)...)
+		}
+	}
+	_, query, _ := strings.Cut(c.path, "?")
+	if values, err := url.ParseQuery(query); err == nil {
+		for name, list := range values {
+			for _, v := range list {
+				if secretName(name) || len(v) >= 16 {
+					secrets = append(secrets, v, url.QueryEscape(v))
+				}
+			}
 		}
 	}
 	if u, err := url.Parse(c.o.Proxy); err == nil {

@@ -36,8 +36,11 @@ const None = -1 * time.Nanosecond
 type Options struct {
 	// URL is the server's base URL: http://, https://, unix:/path/of/socket (plain HTTP over a Unix socket;
 	// the path of the requests comes from the API alone) or http+unix://%2Fpath%2Fof%2Fsocket/base. A user
-	// and password in it are sent as basic authentication and shown nowhere.
+	// and password in it are sent as basic authentication and shown nowhere. It may be the whole endpoint; a
+	// query goes with each turn's request.
 	URL string
+	// Path is what the requests ask for on the server, in the place of what the API and the URL make; "" for none.
+	Path string
 	// UnixSocket is the path of a Unix socket to connect to instead of URL's host; "" for none.
 	UnixSocket string
 	API        *api.API
@@ -109,6 +112,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxHeader < 0 || o.MaxBody < 0 || o.MaxText < 0 || o.MaxEvent < 0 {
 		bad("a size limit is negative")
+	}
+	if _, err := url.ParseRequestURI(o.Path); o.Path != "" && (err != nil || o.Path[0] != '/') {
+		bad("the path %q is none: give one like /v1/chat/completions", o.Path)
 	}
 	for _, h := range o.Headers {
 		if err := checkHeader(h); err != nil {
@@ -226,6 +232,7 @@ type target struct {
 	host     string // the Host header
 	name     string // for TLS: the host without its port
 	basePath string
+	query    string // sent with every turn; it may hold a key
 	user     *url.Userinfo
 	public   string // the URL without what may be secret
 	origin   string // the same without its path
@@ -274,9 +281,10 @@ func parseTarget(o *Options) (target, error) {
 	if u.Hostname() == "" {
 		return t, fmt.Errorf("the URL %q has no host: give one like http://127.0.0.1:8000", t.public)
 	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return t, fmt.Errorf("the URL %q must not have a query or a fragment", t.public)
+	if u.Fragment != "" {
+		return t, fmt.Errorf("the URL %q must not have a fragment", t.public)
 	}
+	t.query = u.RawQuery
 	if o.UnixSocket != "" {
 		t.network, t.address = "unix", o.UnixSocket
 	}

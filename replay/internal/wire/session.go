@@ -44,7 +44,7 @@ func (c *Client) NewSession(o SessionOptions) (*Session, error) {
 		if c.target.tls {
 			scheme = "https"
 		}
-		s.url = &url.URL{Scheme: scheme, Host: c.target.host, Path: c.path}
+		s.url = &url.URL{Scheme: scheme, Host: c.target.host, Path: strings.SplitN(c.path, "?", 2)[0]}
 		if s.jar, err = cookiejar.New(nil); err != nil {
 			return nil, err
 		}

@@ -459,7 +459,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	addr := listen(t, h)
-	o := options("http://me:" + url.QueryEscape(password) + "@" + addr)
+	o := options("http://me:" + url.QueryEscape(password) + "@" + addr + "/v1?sig=" + url.QueryEscape(password))
 	o.APIKey = key
 	o.Headers = []api.Header{{Name: "X-Gateway-Token", Value: header}, {Name: "Cookie", Value: cookie}}
 	check := func(t *testing.T, where string, v any) {
@@ -489,7 +489,7 @@ func TestSecrets(t *testing.T) {
 	}
 	check(t, "URL", c.URL())
 	// The API key as basic authentication's rival: one header of that name goes out, the key's.
-	for _, u := range []string{"http://me:" + password + "\x7f@x", "ftp://me:" + url.QueryEscape(password) + "@x", "http://me:" + url.QueryEscape(password) + "@x/?key=" + key, "http://me:" + url.QueryEscape(password) + "@:80", "://" + key} {
+	for _, u := range []string{"http://me:" + password + "\x7f@x", "ftp://me:" + url.QueryEscape(password) + "@x", "http://me:" + url.QueryEscape(password) + "@x/#" + key, "http://me:" + url.QueryEscape(password) + "@:80", "://" + key} {
 		o.URL = u
 		if _, err := New(o); err == nil {
 			t.Errorf("%q is taken", u)
