@@ -30,6 +30,7 @@ make_all() { # the name of a build, and how to run it
 	"$@" generate -o "$out/vllm.$kind.parquet" --force --config generate/testdata/vllm_generate_multi_turn.json --seed 42 >/dev/null
 	"$@" generate -o "$out/example.$kind.parquet" --force --config generate/testdata/example.yaml -n 60 --seed 42 >/dev/null
 	"$@" generate -o "$out/lengths.$kind.parquet" --force --turns 'zipf(1.8,max=9)' --input-tokens 'normal(60,40)' --output-tokens 'gamma(shape=0.3,average=40)' -n 60 --seed 42 >/dev/null
+	"$@" generate -o "$out/tongues.$kind.parquet" --force --preset chat -n 40 --languages en:0.5,zh:0.3,ar:0.2 --images 64x48:0.3,32x32:0.1 --seed 42 >/dev/null
 	"$@" generate -o "$out/azure.$kind.parquet" --force --from "$out/azure.csv" >/dev/null
 	"$@" generate -o "$out/burst.$kind.parquet" --force --from "$out/burst.csv" >/dev/null
 	"$@" generate -o "$out/mooncake.$kind.parquet" --force --from "$out/mooncake.jsonl" --jitter 3s --seed 42 >/dev/null
