@@ -25,6 +25,9 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 		return usageError(err)
 	}
 	cfg.Open = func(path string) (*schemas.Dataset, error) {
+		if len(c.Dataset) > 1 { // the shell has put the names in the place of a pattern
+			return schemas.OpenParts(c.Dataset...)
+		}
 		d, err := generate.OpenDataset(path)
 		if err == nil && d.Meta().CreatedBy != "generate" { // what was done to others' chats is told by nobody else
 			for _, n := range d.Meta().Notes {

@@ -13,7 +13,7 @@ import (
 // replayCommand is the command line of parley replay. Numbers whose zero is a mistake rather than a
 // default are pointers, so that replay can tell it and refuse it.
 type replayCommand struct {
-	Dataset string `arg:"" placeholder:"DATASET" help:"Conversations to replay: a file of parley generate, or any Parquet file of chats."`
+	Dataset []string `arg:"" placeholder:"DATASET" help:"Conversations to replay: a file of parley generate, the parts of a dataset (a folder, or parts/*.parquet), or any file of chats."`
 
 	URL    []string `group:"Target" sep:"none" placeholder:"URL" help:"Base URL of the server, http:// or https://, or sim:?itl=12ms&slots=64 for the built-in simulated server. Repeat it to spread conversations over several."`
 	API    string   `group:"Target" default:"chat" enum:"chat,completions,responses,anthropic,ollama" help:"API to speak: ${enum}."`
@@ -112,7 +112,7 @@ Ctrl-C lets running turns finish, the second stops them, the third ends the prog
 func (c *replayCommand) config() (replay.Config, error) {
 	var problems []error
 	cfg := replay.Config{
-		Dataset: c.Dataset, Output: c.Output, Resume: c.Resume, RunID: c.RunID, Label: c.Label,
+		Dataset: strings.Join(c.Dataset, " "), Output: c.Output, Resume: c.Resume, RunID: c.RunID, Label: c.Label,
 		URLs: c.URL, API: c.API, Model: c.Model,
 		Rate: c.Rate, Arrivals: c.Arrivals, WhenFull: c.WhenFull,
 		Think: c.Think, ThinkCap: c.ThinkCap, Ramp: c.Ramp, Stagger: c.Stagger, Warmup: c.Warmup,
