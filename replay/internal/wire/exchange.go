@@ -327,13 +327,16 @@ func (x *exchange) unwritten(ctx context.Context, cn *conn, lim limits, cause er
 		return fail(KindTimeoutIdle, "the server did not take the request for "+c.idle.String())
 	}
 	cn.arm(c.clk.Time(min(lim.total, now+int64(lateAnswer))))
-	if err := cn.wait(); x.p.some {
+	switch err := cn.wait(); {
+	case x.p.some:
 		if err == io.EOF {
 			err = x.p.eof()
 		}
 		if err == nil {
 			return x.err
 		}
+	case err != nil && failure(err, reading).Kind == KindTLS:
+		return failure(err, reading) // an alert: the server says why it has closed the connection
 	}
 	return failure(cause, writing)
 }

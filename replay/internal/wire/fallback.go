@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -316,6 +317,9 @@ func (f *fallback) failure(ctx context.Context, err error, x *exchange) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		during = dialing
 	}
+	if x.first == unset && x.reused && closedIdle(err) {
+		return fail(KindEOF, "the server closed the connection without a response")
+	}
 	if x.first == unset || during != reading {
 		return failure(err, during)
 	}
@@ -323,6 +327,20 @@ func (f *fallback) failure(ctx context.Context, err error, x *exchange) error {
 		return fail(KindCutBody, "the connection was closed in the middle of the response's body")
 	}
 	return failure(err, reading)
+}
+
+// closedIdle tells whether net/http found a connection that it kept closed. Most of these errors have no type that can
+// be had.
+func closedIdle(err error) bool {
+	if errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	for _, text := range []string{"server closed idle connection", "GOAWAY", "client conn not usable", "client connection lost"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
 }
 
 // watchdog calls a function when it has not been touched for a time. Touching it is cheap.

@@ -250,19 +250,24 @@ func TestServerThatDoesNotRead(t *testing.T) {
 // An upload that goes on for longer than a silence may last is no silence.
 func TestSlowUpload(t *testing.T) {
 	overEach(t, func(nc net.Conn) {
+		socket := nc
+		if s, ok := nc.(*tls.Conn); ok {
+			socket = s.NetConn()
+		}
+		socket.(*net.TCPConn).SetReadBuffer(64 << 10) // so that the kernel does not take it all at once
 		buf := make([]byte, 2<<20)
 		for n := 0; n < 20<<20; {
 			k, err := io.ReadFull(nc, buf[:min(len(buf), 20<<20-n)])
 			if n += k; err != nil {
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(250 * time.Millisecond)
 		}
 		nc.Read(buf) // the rest
 		io.WriteString(nc, response())
 		nc.Read(buf)
 	}, func(t *testing.T, o Options) {
-		o.IdleTimeout = 600 * time.Millisecond
+		o.IdleTimeout = 1800 * time.Millisecond // what the sockets hold is read for less than that
 		row, _ := send(context.Background(), large(t, newClient(t, o)), TurnRequest{})
 		expect(t, row, schemas.StatusOK, "")
 		if *row.DoneNS-*row.SentNS < int64(o.IdleTimeout) {

@@ -162,7 +162,7 @@ func failure(err error, during phase) *api.Failure {
 		kind, status = KindTimeoutIdle, schemas.StatusTimeout
 	case during == writing:
 		kind = KindWrite
-	case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		kind = KindEOF
 		message = "the server closed the connection without a response"
 	}

@@ -368,6 +368,24 @@ func TestReplaysThroughProxy(t *testing.T) {
 	}
 }
 
+// A proxy that closes each connection after its answer, without having said so, costs no turn.
+func TestProxyThatCloses(t *testing.T) {
+	o := options("http://server.test")
+	o.Proxy = "http://" + listen(t, func(nc *net.TCPConn) {
+		if _, _, ok := readRequest(nc); ok {
+			io.WriteString(nc, response())
+		}
+	})
+	c := newClient(t, o)
+	for i := range 200 {
+		row, _ := turn(t, c, context.Background(), TurnRequest{})
+		expect(t, row, schemas.StatusOK, "")
+		if row.Attempts != row.StaleReplays+1 || row.Attempts > 3 {
+			t.Fatalf("turn %d: attempts %d, replays %d", i, row.Attempts, row.StaleReplays)
+		}
+	}
+}
+
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
