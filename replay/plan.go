@@ -3,7 +3,6 @@ package replay
 import (
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"parley/replay/load"
 	"parley/schemas"
@@ -50,8 +49,7 @@ func Plan(cfg Config) (*Shape, error) {
 // Expectation says in one line what a load of a shape will look like.
 func Expectation(s *Shape) string {
 	text := fmt.Sprintf("expected: %d conversations at once at most, %.1f requests in flight on average and %d at most", s.MostActive, s.MeanRequests, s.MostRequests)
-	busy := time.Duration(s.MeanRequests * float64(s.Length))
-	if pause := s.ThinkTime + s.ToolTime; pause > busy {
+	if s.MeanRequests < s.MeanActive/2 {
 		what := "think"
 		if s.ToolTime > s.ThinkTime {
 			what = "tool"

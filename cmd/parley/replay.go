@@ -16,6 +16,7 @@ import (
 	"parley/analyze/render"
 	"parley/generate"
 	"parley/replay"
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -274,7 +275,9 @@ func (c *replayCommand) settle(ctx context.Context, p *program, ui *ui, outcome 
 	switch {
 	case runErr != nil:
 		return runErr
-	case meta.Ended == "interrupted":
+	case meta.Ended == load.EndErrors:
+		return fmt.Errorf("the run gave the server up: too many turns failed (%d of %d rows); see the errors above, and --max-errors", failures(meta), meta.Rows)
+	case meta.Ended == load.EndInterrupted:
 		return exitError{code: codeInterrupted}
 	case meta.Verdict != nil && meta.Verdict.Grade == schemas.Invalid:
 		return exitError{code: codeVerdict}
@@ -294,6 +297,16 @@ func advise(ui *ui, kinds map[string]int64) {
 			ui.note("%s turns ended as %s: %s", thousands(kinds[kind]), kind, text)
 		}
 	}
+}
+
+// failures gives the number of a run's failed turns.
+func failures(meta *schemas.RunMeta) (n int64) {
+	for status, count := range meta.Counts {
+		if status.Failed() {
+			n += count
+		}
+	}
+	return n
 }
 
 // written says what stands where, and that it is all of it.

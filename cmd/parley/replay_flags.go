@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
 
 	"parley/replay"
+	"parley/replay/load"
 )
 
 // replayCommand is the command line of parley replay. Numbers whose zero is a mistake rather than a
@@ -23,8 +25,8 @@ type replayCommand struct {
 	Label  string   `group:"Target" help:"Name of this run in reports."`
 	RunID  string   `group:"Target" name:"run-id" placeholder:"ID" help:"Identifier of the run, the same for all its shards (default: made up)."`
 
-	Concurrency      *int          `group:"Load" placeholder:"N" help:"Conversations at once (closed loop); one keeps its place through think time."`
-	Rate             *float64      `group:"Load" placeholder:"R" help:"Conversations that start per second (open loop); inf for no pacing."`
+	Concurrency      *string       `group:"Load" sep:"none" placeholder:"N" help:"Conversations at once (closed loop); one keeps its place through think time, and with all that it starts. Stages: 8:2m,16:2m."`
+	Rate             *string       `group:"Load" sep:"none" placeholder:"R" help:"Conversations that start per second (open loop); inf for no pacing. Stages: 1:60s,2:60s."`
 	Arrivals         string        `group:"Load" placeholder:"KIND" help:"Arrival process of the open loop: poisson (default), gamma, constant, recorded."`
 	Burstiness       *float64      `group:"Load" placeholder:"B" help:"Shape of gamma arrivals; 1 is Poisson, under 1 is burstier."`
 	Speed            *float64      `group:"Load" placeholder:"X" help:"Speed of recorded arrivals."`
@@ -33,21 +35,25 @@ type replayCommand struct {
 	MaxInFlight      *int          `group:"Load" placeholder:"N" help:"Most requests at once."`
 	Think            string        `group:"Load" default:"recorded" help:"Think time between turns: recorded, none, a duration, or a factor like 0.5x."`
 	ThinkCap         time.Duration `group:"Load" help:"Longest think time."`
+	ToolTime         string        `group:"Load" default:"recorded" help:"Tool time between an agent's turns: recorded, none, a duration, or a factor like 0.5x."`
 	Ramp             time.Duration `group:"Load" help:"Spread the first arrivals of a closed loop, or raise an open loop's rate, over this time."`
 	Stagger          bool          `group:"Load" help:"Start the first conversations of a closed loop at mixed ages."`
 	Warmup           int64         `group:"Load" placeholder:"TURNS" help:"First turns that are rows with phase=warmup."`
+	WarmupTime       time.Duration `group:"Load" help:"All turns that start within this time are such rows too."`
 
-	Duration    time.Duration `group:"Stop" help:"Stop starting turns after this time."`
-	Requests    *int64        `group:"Stop" placeholder:"N" help:"Stop starting turns after this many."`
-	Loops       *int          `group:"Stop" placeholder:"N" help:"Passes over the dataset (default: one, or no limit with --duration or --requests)."`
-	Grace       time.Duration `group:"Stop" default:"30s" help:"How long running turns may finish after the stop."`
-	Timeout     time.Duration `group:"Stop" default:"10m" help:"Limit of one turn in all; 0 is none."`
-	IdleTimeout time.Duration `group:"Stop" default:"2m" help:"Limit of one silence in a stream; 0 is none."`
-	Deadline    time.Duration `group:"Stop" help:"Limit of the whole run."`
-	Cancel      string        `group:"Stop" placeholder:"SHARE:TIME" help:"Give up this share of the turns so long after their start, as users do who have read enough: 5%:2s. Their rows are abandoned, which is no failure, and their conversations go on."`
-	KeepGoing   bool          `group:"Stop" help:"A failed turn does not end its conversation."`
-	Retries     int           `group:"Stop" help:"Send a failed request again up to this many times; every attempt is recorded."`
-	Resume      bool          `group:"Stop" help:"Continue the interrupted run whose journal stands next to the output."`
+	Duration    time.Duration  `group:"Stop" help:"Stop starting turns after this time."`
+	Requests    *int64         `group:"Stop" placeholder:"N" help:"Stop starting turns after this many."`
+	Loops       *int           `group:"Stop" placeholder:"N" help:"Passes over the dataset (default: one, or no limit with --duration or --requests)."`
+	MinDuration time.Duration  `group:"Stop" help:"--requests stops the run only after this time: both hold."`
+	MaxErrors   string         `group:"Stop" placeholder:"N|P%" help:"Give up after this many failed turns, or when more than this share of the last 100 failed; none for never. Default: when every turn of the last 10 s, at least 20, failed."`
+	Grace       *time.Duration `group:"Stop" placeholder:"TIME" help:"How long running turns may finish after the stop (default: 30s, or --timeout after --requests)."`
+	Timeout     time.Duration  `group:"Stop" default:"10m" help:"Limit of one turn in all; 0 is none."`
+	IdleTimeout time.Duration  `group:"Stop" default:"2m" help:"Limit of one silence in a stream; 0 is none."`
+	Deadline    time.Duration  `group:"Stop" help:"Limit of the whole run."`
+	Cancel      string         `group:"Stop" placeholder:"SHARE:TIME" help:"Give up this share of the turns so long after their start, as users do who have read enough: 5%:2s. Their rows are abandoned, which is no failure, and their conversations go on."`
+	KeepGoing   bool           `group:"Stop" help:"A failed turn does not end its conversation."`
+	Retries     int            `group:"Stop" help:"Send a failed request again up to this many times; every attempt is recorded."`
+	Resume      bool           `group:"Stop" help:"Continue the interrupted run whose journal stands next to the output."`
 
 	History          string   `group:"Requests" default:"live" enum:"live,recorded" help:"Answers that go back into the history: the server's (live) or the dataset's (recorded)."`
 	HistoryReasoning bool     `group:"Requests" help:"The server's reasoning goes back into the history too."`
@@ -114,9 +120,9 @@ func (c *replayCommand) config() (replay.Config, error) {
 	cfg := replay.Config{
 		Dataset: strings.Join(c.Dataset, " "), Output: c.Output, Resume: c.Resume, RunID: c.RunID, Label: c.Label,
 		URLs: c.URL, API: c.API, Model: c.Model,
-		Rate: c.Rate, Arrivals: c.Arrivals, WhenFull: c.WhenFull,
-		Think: c.Think, ThinkCap: c.ThinkCap, Ramp: c.Ramp, Stagger: c.Stagger, Warmup: c.Warmup,
-		Duration: c.Duration, Grace: orNone(c.Grace), Timeout: orNone(c.Timeout),
+		Arrivals: c.Arrivals, WhenFull: c.WhenFull,
+		Think: c.Think, ThinkCap: c.ThinkCap, ToolTime: c.ToolTime, Ramp: c.Ramp, Stagger: c.Stagger, Warmup: c.Warmup, WarmupTime: c.WarmupTime,
+		Duration: c.Duration, MinDuration: c.MinDuration, MaxErrors: c.MaxErrors, Timeout: orNone(c.Timeout),
 		IdleTimeout: orNone(c.IdleTimeout), Deadline: c.Deadline, KeepGoing: c.KeepGoing, Retries: c.Retries,
 		History: c.History, HistoryReasoning: c.HistoryReasoning, OutputTokens: c.OutputTokens,
 		IgnoreEOS: c.IgnoreEOS, MinTokens: c.MinTokens, Sampling: c.Sampling, ExtraBody: c.ExtraBody,
@@ -129,7 +135,31 @@ func (c *replayCommand) config() (replay.Config, error) {
 		Scrape: c.Scrape, ScrapeInterval: c.ScrapeInterval,
 		Shard: c.Shard, Seed: c.Seed,
 	}
-	positive(&problems, "concurrency", c.Concurrency, &cfg.Concurrency)
+	if c.Grace != nil {
+		cfg.Grace = orNone(*c.Grace)
+	}
+	for _, l := range []struct {
+		flag  string
+		given *string
+		to    *[]load.Stage
+	}{{"concurrency", c.Concurrency, &cfg.ConcurrencyStages}, {"rate", c.Rate, &cfg.RateStages}} {
+		if l.given == nil {
+			continue
+		}
+		var err error
+		if *l.to, err = load.ParseStages(*l.given); err != nil {
+			problems = append(problems, fmt.Errorf("--%s: %w", l.flag, err))
+		}
+	}
+	// A single level is no stage.
+	if st := cfg.ConcurrencyStages; len(st) == 1 && st[0].For == 0 && st[0].Level == math.Trunc(st[0].Level) {
+		level := int(st[0].Level)
+		positive(&problems, "concurrency", &level, &cfg.Concurrency)
+		cfg.ConcurrencyStages = nil
+	}
+	if st := cfg.RateStages; len(st) == 1 && st[0].For == 0 {
+		cfg.Rate, cfg.RateStages = &st[0].Level, nil
+	}
 	positive(&problems, "max-conversations", c.MaxConversations, &cfg.MaxConversations)
 	positive(&problems, "max-in-flight", c.MaxInFlight, &cfg.MaxInFlight)
 	positive(&problems, "requests", c.Requests, &cfg.Requests)

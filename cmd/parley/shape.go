@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/replay"
+	"parley/replay/load"
 )
 
 // printShape prints what a dry run found.
@@ -37,6 +38,9 @@ func printShape(w io.Writer, s *replay.Shape) error {
 		line("prompt tokens", "%s", thousands(s.PromptTokens))
 	}
 	line("think time in all", "%s", s.ThinkTime.Round(time.Millisecond))
+	if s.ToolTime > 0 {
+		line("tool time in all", "%s", s.ToolTime.Round(time.Millisecond))
+	}
 	if s.Open {
 		line("arrivals", "%.3f per second, index of dispersion %.2f, at most %d in a second", s.ArrivalRate, s.Dispersion, s.BusiestSecond)
 	}
@@ -48,11 +52,18 @@ func printShape(w io.Writer, s *replay.Shape) error {
 	if s.Cut {
 		more = " (played through so far; there is more)"
 	}
+	if s.Ended != "" && s.Ended != load.EndComplete {
+		more = fmt.Sprintf(" (%s ends it)", s.Ended)
+	}
 	line("length", "%s%s", s.Length.Round(time.Millisecond), more)
 	line("conversations at once", "%d at most", s.MostActive)
 	line("requests at once", "%d at most, %.1f on average", s.MostRequests, s.MeanRequests)
 	if s.LongestWait > 0 {
 		line("longest wait for a limit", "%s", s.LongestWait.Round(time.Millisecond))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", replay.Expectation(s))
+	return err
 }

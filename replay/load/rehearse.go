@@ -32,6 +32,7 @@ type Shape struct {
 	Length        time.Duration `json:"length_ns"`          // until the last turn has ended
 	Ended         string        `json:"ended,omitempty"`    // why, as in RunMeta
 	MostActive    int64         `json:"most_conversations"` // trees of conversations at once
+	MeanActive    float64       `json:"mean_conversations"` //
 	MostRequests  int64         `json:"most_requests"`      // requests at once
 	MeanRequests  float64       `json:"mean_requests"`      //
 	LongestWait   time.Duration `json:"longest_wait_ns"`    // of a turn for the run's own limits
@@ -99,6 +100,7 @@ type rehearsal struct {
 	ends    heap[ending]
 	seq     uint64
 	area    float64 // requests times time
+	places  float64 // conversations that hold a place times time
 	seconds map[int64]int64
 	arrived int64
 	lastArr int64
@@ -135,6 +137,7 @@ func (p *rehearsal) play(most int64) {
 
 func (p *rehearsal) advance(at int64) {
 	p.area += float64(p.s.InFlight()) * float64(at-p.now)
+	p.places += float64(p.s.Active()) * float64(at-p.now)
 	p.now = at
 }
 
@@ -226,7 +229,7 @@ func (p *rehearsal) close() {
 	s := &p.shape
 	s.Length = time.Duration(p.now)
 	if p.now > 0 {
-		s.MeanRequests = p.area / float64(p.now)
+		s.MeanRequests, s.MeanActive = p.area/float64(p.now), p.places/float64(p.now)
 	}
 	seconds := p.lastArr/int64(time.Second) + 1
 	if p.lastArr > 0 {
