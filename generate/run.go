@@ -12,6 +12,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -265,7 +267,15 @@ func (w *writing) add(r row) error {
 	return w.flush()
 }
 
+// largeBatch is from when on the memory of making a batch is given back before it is written: a single record
+// may be of tens of megabytes, and the collector would let several of its copies gather.
+const largeBatch = 16 << 20
+
 func (w *writing) flush() error {
+	if w.pending > largeBatch {
+		runtime.GC() // what lies in pools goes with the second collection
+		debug.FreeOSMemory()
+	}
 	if err := w.out.Write(w.batch...); err != nil {
 		return err
 	}

@@ -84,9 +84,13 @@ func (h *hasher) num(n int64) {
 }
 
 func (h *hasher) str(s string) {
-	h.buf = binary.LittleEndian.AppendUint64(h.buf[:0], uint64(len(s)))
-	h.buf = append(h.buf, s...)
-	h.Write(h.buf)
+	h.num(int64(len(s)))
+	for len(s) > 0 { // by pieces, as a text may be long
+		n := min(len(s), 32<<10)
+		h.buf = append(h.buf[:0], s[:n]...)
+		h.Write(h.buf)
+		s = s[n:]
+	}
 }
 
 func (h *hasher) opt(s *string) {

@@ -19,6 +19,7 @@
 package chatshape
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -227,7 +228,7 @@ func (o object) wrapped() (string, object) {
 
 // asJSON gives a value, or what is in it where it is the JSON text of a list or an object.
 func asJSON(raw []byte) []byte {
-	if len(raw) > 2 && raw[0] == '"' {
+	if len(raw) > 2 && raw[0] == '"' && bytes.IndexByte([]byte("[{ \\"), raw[1]) >= 0 { // the last: an escaped line break
 		if s, err := rawjson.Text(raw); err == nil {
 			if s = strings.TrimSpace(s); s != "" && (s[0] == '[' || s[0] == '{') && json.Valid([]byte(s)) {
 				return []byte(s)

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -133,10 +134,11 @@ func (r *parquetRows) Next() (rec rawjson.Record, err error) {
 
 // Keep copies a row, or hands over the memory of a long one.
 func (r *parquetRows) Keep(rec rawjson.Record) []byte {
-	if len(rec.Data) < 1<<20 {
+	if len(rec.Data) < 16<<20 {
 		return bytes.Clone(rec.Data)
 	}
 	r.buf = nil
+	debug.FreeOSMemory() // that of the page; a record of tens of megabytes is not to be there several times
 	return rec.Data
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 )
 
 // Bounds of what is taken as one record. A record is held in memory whole, several of them at once.
@@ -82,6 +83,9 @@ func (s *Scanner) fill() bool {
 		buf := make([]byte, n+more)
 		copy(buf, s.buf)
 		s.buf = buf
+		if n >= 4*large {
+			debug.FreeOSMemory() // or the smaller ones would gather
+		}
 	}
 	for tries := 0; ; tries++ {
 		n, err := s.in.Read(s.buf[s.hi:])

@@ -124,3 +124,24 @@ func FuzzScanner(f *testing.F) {
 		}
 	})
 }
+
+// FuzzText decodes what encoding/json decodes, and alike.
+func FuzzText(f *testing.F) {
+	for _, s := range []string{`"a"`, `"\ud83d\ude00\ud83d\u0041\/\b\t\"\\"`, `"\u00"`, `"\x"`, "\"a\nb\"", "\"\xff\u00e9\"", `"a"b"`, `"\"`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var want string
+		no := json.Unmarshal(raw, &want)
+		got, err := Text(raw)
+		if len(raw) == 0 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+			return // white space around it
+		}
+		if bytes.ContainsFunc(raw, func(r rune) bool { return r < 0x20 }) {
+			return // the scanner passes no such text
+		}
+		if (err == nil) != (no == nil) || got != want && no == nil {
+			t.Fatalf("%q: got %q, %v; encoding/json gives %q, %v", raw, got, err, want, no)
+		}
+	})
+}

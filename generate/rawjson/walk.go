@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -102,19 +106,74 @@ func Members(object []byte) (map[string]json.RawMessage, error) {
 	return out, err
 }
 
-// Text decodes a JSON string.
+// Text decodes a JSON string, in one piece of memory of its length at most.
 func Text(raw []byte) (string, error) {
-	if len(raw) >= 2 && raw[0] == '"' && raw[len(raw)-1] == '"' {
-		inner := raw[1 : len(raw)-1]
-		if bytes.IndexByte(inner, '\\') < 0 && bytes.IndexByte(inner, '"') < 0 && utf8.Valid(inner) {
-			return string(inner), nil
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", fmt.Errorf("%w: %q is no text", errShape, clip(raw))
+	}
+	raw = raw[1 : len(raw)-1]
+	if bytes.IndexByte(raw, '\\') < 0 && bytes.IndexByte(raw, '"') < 0 && utf8.Valid(raw) {
+		return string(raw), nil
+	}
+	var b strings.Builder
+	b.Grow(len(raw))
+	for len(raw) > 0 {
+		n := 0 // of what stands for itself
+		for n < len(raw) && raw[n] != '\\' && raw[n] != '"' && raw[n] >= 0x20 && raw[n] < utf8.RuneSelf {
+			n++
+		}
+		b.Write(raw[:n])
+		if raw = raw[n:]; len(raw) == 0 {
+			break
+		}
+		switch c := raw[0]; {
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRune(raw) // what is no UTF-8 becomes the replacement character, as in encoding/json
+			b.WriteRune(r)
+			raw = raw[size:]
+		case c != '\\' || len(raw) < 2:
+			return "", fmt.Errorf("%w: a %q within a text", errShape, c)
+		case raw[1] == 'u':
+			r, size := escaped(raw)
+			if size == 0 {
+				return "", fmt.Errorf("%w: %q in a text", errShape, clip(raw))
+			}
+			b.WriteRune(r)
+			raw = raw[size:]
+		default:
+			at := strings.IndexByte(`"\/bfnrt`, raw[1])
+			if at < 0 {
+				return "", fmt.Errorf("%w: %q in a text", errShape, raw[:2])
+			}
+			b.WriteByte("\"\\/\b\f\n\r\t"[at])
+			raw = raw[2:]
 		}
 	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", err
+	return b.String(), nil
+}
+
+// escaped decodes \uXXXX, or two of them that are one character; of size 0 where it is damaged.
+func escaped(raw []byte) (r rune, size int) {
+	unit := func(b []byte) rune {
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
 	}
-	return s, nil
+	if r = unit(raw); r < 0 {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) {
+		if both := utf16.DecodeRune(r, unit(raw[6:])); both != utf8.RuneError {
+			return both, 12
+		}
+		return utf8.RuneError, 6
+	}
+	return r, 6
 }
 
 // Missing says whether a value is not there, or null.
@@ -138,7 +197,7 @@ func Scalar(raw []byte) (string, bool) {
 // AppendText appends a text as JSON.
 func AppendText(dst []byte, s []byte) []byte {
 	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
+	dst = append(slices.Grow(dst, len(s)+2), '"')
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]

@@ -65,6 +65,9 @@ func (t *Tokenizer) AppendEncode(dst []int, text string) []int {
 
 // Count gives the number of tokens of the text.
 func (t *Tokenizer) Count(text string) int {
+	if len(text) > 1<<20 {
+		return t.CountParts(text, nil) // which keeps no list of the tokens
+	}
 	buf, _ := t.buffers.Get().(*[]int)
 	if buf == nil {
 		buf = new([]int)
