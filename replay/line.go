@@ -10,8 +10,8 @@ import (
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
 	"parley/replay/internal/wire"
-	"parley/replay/load"
 	"parley/schemas"
+	"parley/schemas/random"
 )
 
 // server is one of a run's targets.
@@ -111,7 +111,7 @@ func Advice(kind string) string {
 // saltOf gives a text that differs from the first characters on for each pass over the dataset of each
 // run. The conversations of one pass have the same: what they share stays shared.
 func saltOf(runID string, instance int64) string {
-	r := load.Random(0, "salt "+runID, uint64(instance))
+	r := random.Stream(0, "salt "+runID, uint64(instance))
 	return strconv.FormatUint(r.Uint64(), 36) + " "
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"parley/replay/load"
+	"parley/schemas/random"
 )
 
 // weighted is one of the models of a mix.
@@ -49,7 +49,7 @@ func (s *settled) modelOf(row int32) string {
 	if len(s.models) == 0 {
 		return ""
 	}
-	u := load.Random(s.Seed, "model", uint64(row)).Float64()
+	u := random.Stream(s.Seed, "model", uint64(row)).Float64()
 	for _, m := range s.models {
 		if u < m.upTo {
 			return m.name
@@ -75,7 +75,7 @@ func parseCancel(text string) (share float64, after time.Duration, err error) {
 
 // leaveAfter gives when a turn is given up after its start, 0 for never.
 func (s *settled) leaveAfter(row int32, instance, turn int64) time.Duration {
-	if s.cancelShare > 0 && load.Random(s.Seed, fmt.Sprintf("cancel %d %d", instance, turn), uint64(row)).Float64() < s.cancelShare {
+	if s.cancelShare > 0 && random.Stream(s.Seed, fmt.Sprintf("cancel %d %d", instance, turn), uint64(row)).Float64() < s.cancelShare {
 		return s.cancelAfter
 	}
 	return 0

@@ -13,25 +13,24 @@
 package load
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"iter"
 	"math"
 	"math/rand/v2"
 	"time"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"parley/schemas/random"
 )
 
 // An arrival sequence gives the offsets from the start of a run at which conversations are due, in
-// order. Sequences are pure: they hold no clock, and going over one twice gives the same offsets twice.
+// order. Sequences are pure: they hold no clock, and going over one twice gives the same offsets twice, on
+// every processor (see package schemas/random, and for the float64(...) around products).
 // All but [Recorded] and [AtOnce] go on for ever (until an offset no longer fits a time.Duration).
 
 // Poisson gives arrivals of a Poisson process: gaps are exponential with the mean 1/rate. rate is per
 // second.
 func Poisson(rate float64, seed uint64) iter.Seq[time.Duration] {
 	return renewal(func(r *rand.Rand) func() float64 {
-		return func() float64 { return r.ExpFloat64() / rate }
+		return func() float64 { return random.Exponential(r) / rate }
 	}, seed)
 }
 
@@ -41,15 +40,14 @@ func Poisson(rate float64, seed uint64) iter.Seq[time.Duration] {
 // --burstiness).
 func Gamma(rate, shape float64, seed uint64) iter.Seq[time.Duration] {
 	return renewal(func(r *rand.Rand) func() float64 {
-		g := distuv.Gamma{Alpha: shape, Beta: shape * rate, Src: r}
-		return g.Rand
+		return func() float64 { return random.Gamma(r, shape) / (shape * rate) }
 	}, seed)
 }
 
 // renewal gives the running sum of gaps in seconds.
 func renewal(gaps func(*rand.Rand) func() float64, seed uint64) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
-		gap := gaps(Random(seed, "arrivals", 0))
+		gap := gaps(random.Stream(seed, "arrivals"))
 		for t := gap(); ; t += gap() {
 			d, ok := seconds(t)
 			if !ok || !yield(d) {
@@ -89,7 +87,7 @@ func Recorded(offsets []time.Duration, speed float64, loops int) iter.Seq[time.D
 		}
 		for pass := 0; loops == 0 || pass < loops; pass++ {
 			for _, o := range offsets {
-				d, ok := seconds((float64(o-first) + float64(pass)*span) / speed / 1e9)
+				d, ok := seconds((float64(o-first) + float64(float64(pass)*span)) / speed / 1e9)
 				if !ok || !yield(d) {
 					return
 				}
@@ -155,8 +153,8 @@ func Staged(process func(rate float64) iter.Seq[time.Duration], stages []Stage) 
 	return func(yield func(time.Duration) bool) {
 		i, from, done := 0, time.Duration(0), 0.0 // the stage, when it began, and what the clock showed then
 		for u := range process(1) {
-			for i+1 < len(stages) && u.Seconds() >= done+stages[i].Level*stages[i].For.Seconds() {
-				done += stages[i].Level * stages[i].For.Seconds()
+			for i+1 < len(stages) && u.Seconds() >= done+float64(stages[i].Level*stages[i].For.Seconds()) {
+				done += float64(stages[i].Level * stages[i].For.Seconds())
 				from += stages[i].For
 				i++
 			}
@@ -174,13 +172,4 @@ func seconds(s float64) (time.Duration, bool) {
 		return time.Duration(ns), true
 	}
 	return 0, false
-}
-
-// Random gives the random numbers of one purpose and index under a seed, so that a new use of chance
-// reshuffles none of the others.
-func Random(seed uint64, purpose string, index uint64) *rand.Rand {
-	b := binary.LittleEndian.AppendUint64(nil, seed)
-	b = binary.LittleEndian.AppendUint64(b, index)
-	sum := sha256.Sum256(append(b, purpose...))
-	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/schemas"
+	"parley/schemas/random"
 )
 
 // Extent is what a dataset holds, as far as scheduling needs it: a few bytes per conversation, and more for
@@ -430,7 +431,7 @@ func firstTurn(x *Extent, r *Rules, k int64, root int32) int32 {
 	if !r.Stagger || turns < 2 || k/int64(r.Shards) >= r.places(0) {
 		return 0
 	}
-	return int32(Random(r.Seed, "stagger", uint64(k)).IntN(int(turns)))
+	return int32(random.Stream(r.Seed, "stagger", uint64(k)).IntN(int(turns)))
 }
 
 // Begins gives the members of an entry's tree that an interrupted run had begun, or should have, and the root
