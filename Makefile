@@ -8,7 +8,7 @@ RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
 LDFLAGS := -s -w
 
 .DEFAULT_GOAL := build
-.PHONY: build help demo test lint fmt bench bench-go bench-client soak integration install clean
+.PHONY: build help demo test lint fmt bench bench-go bench-generate bench-client soak integration install clean
 
 help:            ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,10 +44,13 @@ integration:     ## replay against a real inference server; LLAMA=DIR has llama-
 soak:            ## kills, faults and endurance; SOAK=short is what CI runs, otherwise about an hour
 	SOAK=$(or $(SOAK),long) $(GO) test -tags soak -count=1 -timeout 2h -run TestSoak -v ./cmd/parley
 
-bench: build bench-go bench-client  ## all benchmarks; about half an hour on a quiet machine
+bench: build bench-go bench-generate bench-client  ## all benchmarks; about half an hour on a quiet machine
 
 bench-go:        ## Go benchmarks: time and allocations per operation
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-generate:  ## tokenizers against tiktoken and tokenizers, datasets against bare tokenizing; needs node, npm and python3
+	sh generate/tokenizer/reference/run.sh $(or $(CACHE),$(HOME)/.cache/parley/tokenizers) bench
 
 bench-client: build  ## what the client adds to true times, from 1 to 10,000 streams and over TLS; uses wrk if it is there
 	$(GO) run ./cmd/internal/clientbench

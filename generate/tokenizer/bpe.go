@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 )
@@ -14,13 +15,14 @@ import (
 // bpe merges the symbols of a piece into tokens, lowest rank first and the leftmost of equal ones. The
 // symbols are bytes, or characters where byBytes is not set (SentencePiece).
 //
-// Two ways of saying what merges are in use, and both become one table of pairs here. A rank file lets
-// any two neighbours merge whose joined text is a token, the lowest rank first. A tokenizer.json lists
-// the pairs, the first one first. The table maps a pair of token identifiers to its rank and to the
-// token that it makes.
+// Two ways of saying what merges are in use. A tokenizer.json and a SentencePiece model have pairs, in order; their
+// table maps a pair of token identifiers to its rank and to the token that it makes. A rank file lets any two
+// neighbours merge whose joined text is a token, the lowest first. It has no table at first, because to find all
+// pairs takes longer than a small job; a large one gets it on the way (see manyMerges).
 type bpe struct {
-	vocab map[string]int32
-	pairs pairTable
+	vocab  map[string]int32
+	pairs  atomic.Pointer[pairTable] // nil: what joins is looked up by its text
+	merges atomic.Int64              // pieces merged without a table
 
 	byBytes bool
 	byID    [256]int32     // the token of each byte; -1 for none
@@ -35,6 +37,9 @@ type bpe struct {
 	wholePieces bool
 	reach       []atomic.Uint32
 
+	pairsOnce  sync.Once
+	neighbours map[[2]rune]bool // characters that some token has next to each other
+
 	seed  maphash.Seed
 	cache []atomic.Pointer[cached]
 }
@@ -48,8 +53,11 @@ type cached struct {
 
 const (
 	cacheSlots    = 1 << 15
-	cacheMaxPiece = 64 // bytes; longer pieces seldom come twice
-	scanMaxPiece  = 48 // symbols; up to here scanning for the lowest rank beats a heap
+	cacheMaxPiece = 64      // bytes; longer pieces seldom come twice
+	scanMaxPiece  = 48      // symbols; up to here scanning for the lowest rank beats a heap
+	longPiece     = 1 << 16 // bytes
+	// manyMerges is the number of pieces after which the table of pairs pays: looking up text takes some 40 % longer.
+	manyMerges = 1 << 14
 )
 
 func newBPE(vocab map[string]int32, byBytes, wholePieces bool) *bpe {
@@ -105,6 +113,13 @@ func (b *bpe) appendPiece(dst []int, piece string) []int {
 		}
 	}
 	if len(piece) > cacheMaxPiece {
+		for len(piece) > longPiece {
+			cut := b.cut(piece)
+			if cut < 0 {
+				break
+			}
+			dst, piece = b.merge(dst, piece[:cut]), piece[cut:]
+		}
 		return b.merge(dst, piece)
 	}
 	slot := &b.cache[maphash.String(b.seed, piece)%cacheSlots]
@@ -122,6 +137,38 @@ func (b *bpe) appendPiece(dst []int, piece string) []int {
 	}
 	slot.Store(c)
 	return dst
+}
+
+// cut gives a place in a long piece, well behind its beginning, across which nothing can merge: no token has these two
+// neighbours anywhere. It is -1 where there is none (or the symbols are bytes, whose pieces are short but for the odd
+// one). Merging takes some 40 bytes of memory for each symbol, and a text without spaces may be one piece.
+func (b *bpe) cut(piece string) int {
+	if b.byBytes {
+		return -1
+	}
+	b.pairsOnce.Do(func() {
+		b.neighbours = make(map[[2]rune]bool)
+		for s := range b.vocab {
+			before := rune(-1)
+			for _, r := range s {
+				if before >= 0 {
+					b.neighbours[[2]rune{before, r}] = true
+				}
+				before = r
+			}
+		}
+	})
+	before := rune(-1)
+	for i, r := range piece {
+		if i >= longPiece/2 {
+			_, known := b.chars[before]
+			if (known || before < utf8.RuneSelf && b.ascii[before] >= 0) && !b.neighbours[[2]rune{before, r}] {
+				return i
+			}
+		}
+		before = r
+	}
+	return -1
 }
 
 // reachable says whether merging the token's own bytes ends in the token.
@@ -143,65 +190,109 @@ func (b *bpe) reachable(id int32, piece string) bool {
 
 // merge appends the tokens of a piece without looking whether it is known.
 func (b *bpe) merge(dst []int, piece string) []int {
-	var buf [scanMaxPiece]int32
-	ids := b.start(buf[:0], piece)
-	if len(ids) <= scanMaxPiece {
-		ids = b.mergeByScan(ids)
-	} else {
-		ids = b.mergeByHeap(ids)
+	pairs := b.pairs.Load()
+	if pairs == nil && b.merges.Add(1) == manyMerges {
+		pairs = b.joins()
+		b.pairs.Store(pairs)
 	}
-	for _, id := range ids {
-		dst = append(dst, int(id))
+	var buf [scanMaxPiece]symbol
+	list := b.start(buf[:0], piece)
+	if len(list) <= scanMaxPiece {
+		list = b.mergeByScan(pairs, list, piece)
+	} else {
+		list = b.mergeByHeap(pairs, list, piece)
+	}
+	for _, s := range list {
+		dst = append(dst, int(s.id))
 	}
 	return dst
 }
 
+// symbol is a token of a piece while it is merged, and where it ends in the piece.
+type symbol struct{ id, end int32 }
+
+// pair gives the rank of the merge of two neighbours (above) and the token that it makes (below), or noMerge. from is
+// where the first of them begins.
+func (b *bpe) pair(pairs *pairTable, piece string, from int32, left, right symbol) uint64 {
+	if pairs != nil {
+		return pairs.get(left.id, right.id)
+	}
+	if id, ok := b.vocab[piece[from:right.end]]; ok {
+		return uint64(id)<<32 | uint64(id)
+	}
+	return noMerge
+}
+
+// joins finds all pairs of tokens whose text together is a token.
+func (b *bpe) joins() *pairTable {
+	pairs := newPairTable(3 * len(b.vocab))
+	for s, id := range b.vocab {
+		for cut := 1; cut < len(s); cut++ {
+			left, ok := b.vocab[s[:cut]]
+			if !ok {
+				continue
+			}
+			if right, ok := b.vocab[s[cut:]]; ok {
+				pairs.add(left, right, uint32(id), uint32(id))
+			}
+		}
+	}
+	return &pairs
+}
+
 // start appends the symbols of a piece.
-func (b *bpe) start(ids []int32, piece string) []int32 {
+func (b *bpe) start(list []symbol, piece string) []symbol {
 	if b.byBytes {
 		for i := range len(piece) {
-			ids = append(ids, b.byID[piece[i]])
+			list = append(list, symbol{b.byID[piece[i]], int32(i + 1)})
 		}
-		return ids
+		return list
 	}
 	inUnknown := false
 	for i, r := range piece {
-		id := int32(-1)
+		id, end := int32(-1), int32(i+utf8.RuneLen(r))
 		if r < utf8.RuneSelf {
 			id = b.ascii[r]
 		} else if known, ok := b.chars[r]; ok {
 			id = known
 		}
 		if id >= 0 {
-			ids, inUnknown = append(ids, id), false
+			list, inUnknown = append(list, symbol{id, end}), false
 			continue
 		}
-		bytes := piece[i : i+utf8.RuneLen(r)]
-		from := len(ids)
+		bytes := piece[i:end]
+		from := len(list)
 		for k := range len(bytes) {
 			if id = b.byID[bytes[k]]; id < 0 {
-				ids = ids[:from]
+				list = list[:from]
 				break
 			}
-			ids = append(ids, id)
+			list = append(list, symbol{id, end})
 		}
 		if id < 0 && b.unknown >= 0 && !(inUnknown && b.fuse) {
-			ids = append(ids, b.unknown)
+			list = append(list, symbol{b.unknown, end})
 		}
 		inUnknown = id < 0
 	}
-	return ids
+	return list
 }
 
 // noMerge is the rank of a pair that does not merge.
 const noMerge = math.MaxUint64
 
 // mergeByScan finds the lowest rank by looking at all pairs each time. It works in place.
-func (b *bpe) mergeByScan(ids []int32) []int32 {
-	var ranks [scanMaxPiece]uint64 // of the pair (i, i+1): the rank above, the new token below
-	n := len(ids)
+func (b *bpe) mergeByScan(pairs *pairTable, list []symbol, piece string) []symbol {
+	var ranks [scanMaxPiece]uint64 // of the pair (i, i+1)
+	n := len(list)
+	pair := func(i int) uint64 {
+		from := int32(0)
+		if i > 0 {
+			from = list[i-1].end
+		}
+		return b.pair(pairs, piece, from, list[i], list[i+1])
+	}
 	for i := range n - 1 {
-		ranks[i] = b.pairs.get(ids[i], ids[i+1])
+		ranks[i] = pair(i)
 	}
 	for n > 1 {
 		low, at := uint64(noMerge), -1
@@ -213,24 +304,24 @@ func (b *bpe) mergeByScan(ids []int32) []int32 {
 		if at < 0 {
 			break
 		}
-		ids[at] = int32(uint32(low))
-		copy(ids[at+1:n-1], ids[at+2:n])
+		list[at] = symbol{int32(uint32(low)), list[at+1].end}
+		copy(list[at+1:n-1], list[at+2:n])
 		copy(ranks[at:n-2], ranks[at+1:n-1])
 		n--
 		if at > 0 {
-			ranks[at-1] = b.pairs.get(ids[at-1], ids[at])
+			ranks[at-1] = pair(at - 1)
 		}
 		if at < n-1 {
-			ranks[at] = b.pairs.get(ids[at], ids[at+1])
+			ranks[at] = pair(at)
 		}
 	}
-	return ids[:n]
+	return list[:n]
 }
 
 // mergeByHeap does the same in n log n: the symbols are a linked list, the pairs wait in a heap by rank
 // and then by position, and an entry that no longer fits its place is dropped when it comes up.
-func (b *bpe) mergeByHeap(ids []int32) []int32 {
-	n := len(ids)
+func (b *bpe) mergeByHeap(pairs *pairTable, list []symbol, piece string) []symbol {
+	n := len(list)
 	prev := make([]int32, n)
 	next := make([]int32, n)
 	ranks := make([]uint64, n) // of the pair that begins here; noMerge where none does
@@ -239,23 +330,23 @@ func (b *bpe) mergeByHeap(ids []int32) []int32 {
 		prev[i], next[i] = int32(i-1), int32(i+1)
 	}
 	next[n-1] = -1
-	for i := range n {
+	rank := func(i int32) bool {
 		ranks[i] = noMerge
-		if i < n-1 {
-			if ranks[i] = b.pairs.get(ids[i], ids[i+1]); ranks[i] != noMerge {
-				h = append(h, waiting{ranks[i], int32(i)})
+		if j := next[i]; j >= 0 {
+			from := int32(0)
+			if prev[i] >= 0 {
+				from = list[prev[i]].end
 			}
+			ranks[i] = b.pair(pairs, piece, from, list[i], list[j])
+		}
+		return ranks[i] != noMerge
+	}
+	for i := range int32(n) {
+		if rank(i) {
+			h = append(h, waiting{ranks[i], i})
 		}
 	}
 	h.init()
-	renew := func(i int32) {
-		ranks[i] = noMerge
-		if j := next[i]; j >= 0 {
-			if ranks[i] = b.pairs.get(ids[i], ids[j]); ranks[i] != noMerge {
-				h.push(waiting{ranks[i], i})
-			}
-		}
-	}
 	for len(h) > 0 {
 		top := h.pop()
 		i := top.at
@@ -263,20 +354,21 @@ func (b *bpe) mergeByHeap(ids []int32) []int32 {
 			continue
 		}
 		gone := next[i]
-		ids[i] = int32(uint32(top.rank))
+		list[i] = symbol{int32(uint32(top.rank)), list[gone].end}
 		next[i] = next[gone]
 		if next[i] >= 0 {
 			prev[next[i]] = i
 		}
 		ranks[gone] = noMerge
-		renew(i)
-		if prev[i] >= 0 {
-			renew(prev[i])
+		for _, k := range [2]int32{i, prev[i]} {
+			if k >= 0 && rank(k) {
+				h.push(waiting{ranks[k], k})
+			}
 		}
 	}
-	out := ids[:0]
+	out := list[:0]
 	for i := int32(0); i >= 0; i = next[i] {
-		out = append(out, ids[i])
+		out = append(out, list[i])
 	}
 	return out
 }

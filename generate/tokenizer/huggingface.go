@@ -273,7 +273,7 @@ func (m *hfModel) bpe(merges [][2]string, byBytes bool) (*bpe, error) {
 			b.unknown, b.fuse = id, m.FuseUnk
 		}
 	}
-	b.pairs = newPairTable(len(merges))
+	pairs := newPairTable(len(merges))
 	for rank, p := range merges {
 		left, okL := m.vocab[p[0]]
 		right, okR := m.vocab[p[1]]
@@ -281,8 +281,9 @@ func (m *hfModel) bpe(merges [][2]string, byBytes bool) (*bpe, error) {
 		if !okL || !okR || !okM {
 			return nil, fmt.Errorf("merge %d (%q, %q) needs a token that the vocabulary does not have", rank, p[0], p[1])
 		}
-		b.pairs.add(left, right, uint32(rank), uint32(made))
+		pairs.add(left, right, uint32(rank), uint32(made))
 	}
+	b.pairs.Store(&pairs)
 	return b, nil
 }
 

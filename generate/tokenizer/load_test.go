@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -358,4 +360,45 @@ func FuzzPattern(f *testing.F) {
 			t.Errorf("%q on %q gives %q", expr, text, all.String())
 		}
 	})
+}
+
+// Cutting a long text without spaces must not change its tokens, and counting it must not hold them.
+func TestLongTexts(t *testing.T) {
+	pieces := []spPiece{{"<unk>", 0, spUnknown}}
+	for i, s := range strings.Fields("我 们 你 我们 你我 们们 们你我 ▁") {
+		pieces = append(pieces, spPiece{s, -float32(i), spNormal})
+	}
+	tok, err := loadData("m", "", spFile(2, pieces...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	var text strings.Builder
+	for range 200_000 {
+		text.WriteRune([]rune("我们你我们你我们你他")[r.IntN(10)])
+	}
+	b := tok.model.(*bpe)
+	if cut := b.cut(text.String()); cut < longPiece/2 || cut > longPiece {
+		t.Fatalf("cut at %d", cut)
+	}
+	if whole := b.merge(nil, text.String()); !reflect.DeepEqual(b.appendPiece(nil, text.String()), whole) {
+		t.Error("cutting changes the tokens")
+	}
+
+	unigram, err := loadData("m", "", spFile(1, pieces...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("The cat's 12 mats, 我们你他", 1<<20)
+	for name, tok := range map[string]*Tokenizer{"byte-level": load(t, "o200k_base"), "Unigram": unigram, "SentencePiece BPE": tok} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		n := tok.Count(long)
+		runtime.ReadMemStats(&after)
+		if grew := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(long)); grew > 3 {
+			t.Errorf("%s: counting %d tokens of %d MB takes %.1f times the text's memory", name, n, len(long)>>20, grew)
+		} else {
+			t.Logf("%s: %.2f times", name, grew)
+		}
+	}
 }

@@ -88,6 +88,9 @@ func TestEmbeddedEncodingsEqualTiktokenGo(t *testing.T) {
 		tok, want := load(t, name), oracle(t, name)
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range 400 {
+			if b := tok.model.(*bpe); i == 200 { // what joins is looked up by text before, and in the table from here on
+				b.pairs.Store(b.joins())
+			}
 			text := hostile(r, 1+r.IntN(300))
 			got, exp := tok.Encode(text), want.EncodeOrdinary(text)
 			if !slices.Equal(got, exp) {

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
@@ -15,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	loader "github.com/pkoukk/tiktoken-go-loader"
+	"github.com/pkoukk/tiktoken-go-loader/assets"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -87,13 +86,13 @@ func Names() []string {
 
 func loadEmbedded(name string) (*Tokenizer, error) {
 	file := embedded[name]
-	ranks, err := loader.NewOfflineLoader().LoadTiktokenBpe(file + ".tiktoken")
+	data, err := assets.Assets.ReadFile(file + ".tiktoken")
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: embedded ranks: %w", name, err)
 	}
-	vocab := make(map[string]int32, len(ranks))
-	for s, r := range ranks {
-		vocab[s] = int32(r)
+	vocab, err := parseRanks(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: embedded ranks: %w", name, err)
 	}
 	return fromRanks(name, vocab, known[file], 0)
 }
@@ -158,29 +157,34 @@ func parseRank(line []byte) (token string, rank int32, err error) {
 }
 
 func parseRanks(data []byte) (map[string]int32, error) {
-	vocab := make(map[string]int32, bytes.Count(data, []byte("\n"))+1)
-	seen := make(map[int32]bool, len(vocab))
-	sc := bufio.NewScanner(bytes.NewReader(data))
-	sc.Buffer(nil, 1<<20)
-	for line := 1; sc.Scan(); line++ {
-		if len(bytes.TrimSpace(sc.Bytes())) == 0 {
+	lines := bytes.Count(data, []byte("\n")) + 1
+	vocab := make(map[string]int32, lines)
+	seen := make(map[int32]bool)
+	given := make([]bool, lines) // the same for ranks below the number of lines, which all of a good file are
+	for line := 1; len(data) > 0; line++ {
+		var text []byte
+		text, data, _ = bytes.Cut(data, []byte("\n"))
+		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		token, rank, err := parseRank(sc.Bytes())
+		token, rank, err := parseRank(text)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 		if token == "" {
 			return nil, fmt.Errorf("line %d: an empty token", line)
 		}
-		if _, twice := vocab[token]; twice || seen[rank] {
+		twice := seen[rank]
+		if int(rank) < lines {
+			twice, given[rank] = given[rank], true
+		} else {
+			seen[rank] = true
+		}
+		before := len(vocab)
+		vocab[token] = rank
+		if twice || len(vocab) == before {
 			return nil, fmt.Errorf("line %d: the token or the rank %d comes twice", line, rank)
 		}
-		vocab[token] = rank
-		seen[rank] = true
-	}
-	if err := sc.Err(); err != nil {
-		return nil, err
 	}
 	return vocab, nil
 }
@@ -200,18 +204,6 @@ func fromRanks(name string, vocab map[string]int32, r rules, plus int32) (*Token
 	b := newBPE(vocab, true, true)
 	if missing := b.missingByte(); missing >= 0 {
 		return nil, fmt.Errorf("tokenizer %s: byte 0x%02x is not a token, so not every text can be encoded", name, missing)
-	}
-	b.pairs = newPairTable(3 * len(vocab))
-	for s, id := range vocab {
-		for cut := 1; cut < len(s); cut++ {
-			left, ok := vocab[s[:cut]]
-			if !ok {
-				continue
-			}
-			if right, ok := vocab[s[cut:]]; ok {
-				b.pairs.add(left, right, uint32(id), uint32(id))
-			}
-		}
 	}
 	t := &Tokenizer{name: name, model: b, split: single{matcher: m, behavior: onlyMatches}}
 	if r.nfc {

@@ -222,7 +222,7 @@ func (m *spModel) pairs(b *bpe) error {
 		}
 		return int(x - y)
 	})
-	b.pairs = newPairTable(2 * len(order))
+	pairs := newPairTable(2 * len(order))
 	rank := uint32(0)
 	for i, id := range order {
 		if i > 0 && m.pieces[id].score != m.pieces[order[i-1]].score {
@@ -236,10 +236,11 @@ func (m *spModel) pairs(b *bpe) error {
 			left, okL := b.vocab[s[:cut]]
 			right, okR := b.vocab[s[cut:]]
 			if okL && okR {
-				b.pairs.add(left, right, rank, uint32(id))
+				pairs.add(left, right, rank, uint32(id))
 			}
 		}
 	}
+	b.pairs.Store(&pairs)
 	return nil
 }
 
@@ -316,10 +317,13 @@ func (m *spModel) normalizer(fixed *addedTokens) (normalizer, error) {
 				made = strings.TrimLeft(made, " ")
 			}
 			if made != "" {
-				if m.marks {
-					b.WriteString(strings.ReplaceAll(made, " ", spaceMark))
-				} else {
+				switch {
+				case !m.marks:
 					b.WriteString(made)
+				case made == " ":
+					b.WriteString(spaceMark)
+				default:
+					b.WriteString(strings.ReplaceAll(made, " ", spaceMark))
 				}
 				after = m.fewSpaces && strings.HasSuffix(made, " ")
 			}

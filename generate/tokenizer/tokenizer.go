@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"strings"
-	"sync"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -21,8 +20,7 @@ type Tokenizer struct {
 	addedRaw        *addedTokens // matched in the text as it is
 	addedNormalized *addedTokens // matched after the normalisers
 
-	hash    func() string
-	buffers sync.Pool
+	hash func() string
 }
 
 // normalizer changes text before it is split.
@@ -63,22 +61,8 @@ func (t *Tokenizer) AppendEncode(dst []int, text string) []int {
 	return dst
 }
 
-// Count gives the number of tokens of the text.
-func (t *Tokenizer) Count(text string) int {
-	if len(text) > 1<<20 {
-		return t.CountParts(text, nil) // which keeps no list of the tokens
-	}
-	buf, _ := t.buffers.Get().(*[]int)
-	if buf == nil {
-		buf = new([]int)
-	}
-	*buf = t.AppendEncode((*buf)[:0], text)
-	n := len(*buf)
-	if cap(*buf) <= 1<<20 {
-		t.buffers.Put(buf)
-	}
-	return n
-}
+// Count gives the number of tokens of the text. It holds no more than the tokens of a piece at a time.
+func (t *Tokenizer) Count(text string) int { return t.CountParts(text, nil) }
 
 // Part is a part of a text that was put together from known ones: where it ends, and the number of tokens
 // that it has where it is a piece by itself (see [Tokenizer.CountAlone]).
@@ -103,8 +87,21 @@ func (t *Tokenizer) CountAlone(text string) int32 {
 func (t *Tokenizer) CountParts(text string, parts []Part) int {
 	n, i := 0, 0
 	base := uintptr(unsafe.Pointer(unsafe.StringData(text)))
-	var buf []int
+	counter, counts := t.model.(interface{ countPiece(string) int })
+	var few [64]int
+	buf := few[:]
+	count := func(piece string) int {
+		if counts {
+			return counter.countPiece(piece)
+		}
+		buf = t.model.appendPiece(buf[:0], piece)
+		return len(buf)
+	}
 	t.pieces(text, func(int) { n++ }, func(piece string) {
+		if len(parts) == 0 {
+			n += count(piece)
+			return
+		}
 		// Where the piece stands in the text, if it is a part of it at all.
 		at := int64(uintptr(unsafe.Pointer(unsafe.StringData(piece))) - base)
 		for i < len(parts) && at >= int64(parts[i].End) {
@@ -114,8 +111,7 @@ func (t *Tokenizer) CountParts(text string, parts []Part) int {
 			n += int(parts[i].Tokens)
 			return
 		}
-		buf = t.model.appendPiece(buf[:0], piece)
-		n += len(buf)
+		n += count(piece)
 	})
 	return n
 }

@@ -2,13 +2,14 @@
 # Holds the tokenizer package against the reference encoders on real tokenizer files: npm's and PyPI's
 # "tokenizers" (the Rust one), "sentencepiece", "mistral-common" and "tiktoken". Needs node, npm, python3 and go.
 #
-#     generate/tokenizer/reference/run.sh CACHE_DIRECTORY
+#     generate/tokenizer/reference/run.sh CACHE_DIRECTORY [bench]
 #
+# With "bench" it tells instead how fast they are against each other, and what making a dataset costs.
 # The packages go into the cache directory, which is kept for the next time and stays outside the checkout.
 # Takes about a minute once they are there.
 set -eu
-if [ $# -ne 1 ]; then
-    echo "usage: $0 CACHE_DIRECTORY" >&2
+if [ $# -lt 1 ] || [ $# -gt 2 ] || [ "${2:-bench}" != bench ]; then
+    echo "usage: $0 CACHE_DIRECTORY [bench]" >&2
     exit 2
 fi
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,4 +31,9 @@ if ! cat "$here/package.json" "$here/requirements.txt" "$here/make.py" "$here/ru
     cat "$here/package.json" "$here/requirements.txt" "$here/make.py" "$here/run.sh" >"$cache/installed"
 fi
 cd "$here/.."
-PARLEY_TOKENIZER_REFERENCE="$cache" go test -count=1 -timeout 5m -run '^TestReference$' -v .
+export PARLEY_TOKENIZER_REFERENCE="$cache"
+if [ "${2:-}" = bench ]; then
+    go test -run '^$' -bench 'AgainstReference|Load' .
+    cd .. && exec go test -run '^$' -bench 'Generate/10000x' -benchtime 1x .
+fi
+go test -count=1 -timeout 5m -run '^TestReference$' -v .
