@@ -93,6 +93,8 @@ func (j *signals) bookkeeping(a *analysis, res *RunResult) {
 		j.signal("ended", 1, "the run did not finish: these are the rows that were safe when it stopped")
 	case meta.Ended == "error" || meta.Ended == "watchdog":
 		j.signal("ended", 2, fmt.Sprintf("the run ended by %s: %s", meta.Ended, meta.EndedDetail))
+	case meta.Ended == "max_errors":
+		j.signal("ended", 1, "the run gave the server up, because too many turns failed (--max-errors)")
 	case meta.Ended == "interrupted" || meta.Ended == "deadline":
 		j.signal("ended", 1, fmt.Sprintf("the run was cut short: %s", meta.Ended))
 	}

@@ -286,3 +286,67 @@ func TestWatchdog(t *testing.T) {
 		t.Errorf("the run took %v", r.took)
 	}
 }
+
+// TestSparseRunsAreHealthy has nothing happen for a long time, in runs that wait for something: the watchdog lets
+// them be.
+func TestSparseRunsAreHealthy(t *testing.T) {
+	recorded := talks(3, 1, 0)
+	for i, s := range []float64{0, 300e3, 900e3} {
+		recorded[i].StartOffsetMS = &s
+	}
+	for name, r := range map[string]*trial{
+		"a low rate":            {cfg: Config{Rate: rate(0.05), IdleTimeout: 5 * time.Second, Arrivals: "constant"}, convs: talks(20, 1, 0)},
+		"a trace with gaps":     {cfg: Config{Arrivals: "recorded", IdleTimeout: 5 * time.Second}, convs: recorded},
+		"long think times":      {cfg: Config{Concurrency: 2, IdleTimeout: 5 * time.Second}, convs: talks(3, 3, time.Hour)},
+		"one in eight minutes":  {cfg: Config{Rate: rate(0.002), Arrivals: "constant"}, convs: talks(4, 1, 0)},
+		"a ramp without haste":  {cfg: Config{Concurrency: 3, Ramp: time.Hour, IdleTimeout: time.Second}, convs: talks(3, 1, 0)},
+		"no limits and a pause": {cfg: Config{Concurrency: 1, Timeout: None, IdleTimeout: None}, convs: talks(1, 2, 10*time.Hour)},
+	} {
+		r.run(t)
+		if r.err != nil || r.counts()["ok"] != len(r.rows) {
+			t.Errorf("%s: %v, %v", name, r.err, r.counts())
+		}
+	}
+}
+
+// TestDeadServer has a server refuse everything: the run gives up within seconds, and each turn has its row.
+func TestDeadServer(t *testing.T) {
+	r := trial{cfg: Config{Concurrency: 16}, convs: talks(5000, 3, 0)}
+	r.server.answer = func(_ string, _ int64, row *schemas.Request) time.Duration {
+		row.Status = string(schemas.StatusTransportError)
+		return time.Millisecond
+	}
+	r.run(t)
+	n := r.counts()
+	if reason, _ := r.e.Stopped(); r.err != nil || reason != load.EndErrors || len(r.rows) != 15_000 || n["transport_error"] > 500 || n["not_reached max_errors"] == 0 {
+		t.Errorf("%s, %v, %v", reason, r.err, n)
+	}
+	if r.took < 10*time.Second || r.took > 20*time.Second {
+		t.Errorf("the run took %v", r.took)
+	}
+}
+
+// TestCountsGrace checks that the last turns of a count have the time that every turn has, unless a grace was given.
+func TestCountsGrace(t *testing.T) {
+	slow := func(id string, turn int64, _ *schemas.Request) time.Duration { return 5 * time.Minute }
+	r := trial{cfg: Config{Concurrency: 4, Requests: 4}, convs: talks(4, 1, 0)}
+	r.server.answer = slow
+	r.run(t)
+	r.check(t, map[string]int{"ok": 4}, 4, 5*time.Minute)
+	r = trial{cfg: Config{Concurrency: 4, Requests: 4, Grace: time.Minute}, convs: talks(4, 1, 0)}
+	r.server.answer = slow
+	r.run(t)
+	r.check(t, map[string]int{"canceled grace": 4}, 4, time.Minute)
+}
+
+// TestStageRows checks what a run with stages says in its rows.
+func TestStageRows(t *testing.T) {
+	r := trial{cfg: Config{ConcurrencyStages: []load.Stage{{Level: 1, For: 10 * time.Second}, {Level: 3, For: 10 * time.Second}}}, convs: talks(5, 1, 0)}
+	r.run(t)
+	r.check(t, map[string]int{"ok": 40}, 3, 20*time.Second)
+	for _, row := range r.rows {
+		if want := *row.StartNS / 10e9; row.Stage == nil || *row.Stage != want {
+			t.Errorf("a turn that started at %v is of stage %v", time.Duration(*row.StartNS), row.Stage)
+		}
+	}
+}

@@ -288,3 +288,57 @@ func TestRowsAreJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestJoins runs a tree whose turns wait for others, and looks at what its rows say.
+func TestJoins(t *testing.T) {
+	ms := func(v float64) *float64 { return &v }
+	text := func(s string) *string { return &s }
+	convs := talks(4, 3, 0)
+	for i, turn := range []int64{0, 0} { // c1 and c2 are called by the answer of turn 0
+		c := &convs[1+i]
+		c.ParentID, c.ParentTurn, c.ParentDelayMS, c.ParentFrom = text("c0"), &turn, ms(100), text("end")
+	}
+	convs[0].Turns[1].Joins = []string{"c1", "c2"}
+	convs[0].Turns[1].ToolTimeMS = ms(250)
+	convs[2].Turns = convs[2].Turns[:2]
+	r := trial{cfg: Config{Concurrency: 1}, convs: convs}
+	r.run(t)
+	// c0.0 0-1 s; c1 1.1-4.1 s, c2 1.1-3.1 s; c0.1 at 4.1 + 0.25 s; then c3, when the whole tree is over.
+	r.check(t, map[string]int{"ok": 11}, 2, 9350*time.Millisecond)
+	got := starts(&r)
+	for turn, want := range map[string]int64{"c0.0": 0, "c1.0": 1100, "c2.0": 1100, "c0.1": 4350, "c0.2": 5350, "c3.0": 6350} {
+		if got[turn] != want {
+			t.Errorf("%s started at %d ms, want %d", turn, got[turn], want)
+		}
+	}
+	for _, row := range r.rows {
+		if row.ConversationID == "c0" && row.Turn == 1 {
+			if row.WaitJoinMS == nil || *row.WaitJoinMS != 3100 || *row.ToolTimeMS != 250 || row.JoinedID == nil || *row.JoinedID != "c1" || row.ParentID != nil || *row.RootID != "c0" {
+				t.Errorf("the joining turn: %+v", row)
+			}
+		} else if row.WaitJoinMS != nil || row.JoinedID != nil {
+			t.Errorf("%s joins something", row.RequestID)
+		}
+		if row.ConversationID == "c1" && (*row.RootID != "c0" || *row.ParentID != "c0" || *row.ParentTurn != 0) {
+			t.Errorf("the child: %+v", row)
+		}
+		if row.ConversationID == "c3" && *row.RootID != "c3" {
+			t.Errorf("the root of c3 is %s", *row.RootID)
+		}
+	}
+	// A child that fails takes the turns that need it with it, unless the run keeps going.
+	fail := func(id string, turn int64, row *schemas.Request) time.Duration {
+		if id == "c1" && turn == 0 {
+			row.Status = string(schemas.StatusHTTPError)
+		}
+		return time.Second
+	}
+	r = trial{cfg: Config{Concurrency: 1}, convs: convs}
+	r.server.answer = fail
+	r.run(t)
+	r.checkRows(t, map[string]int{"ok": 6, "http_error": 1, "not_reached conversation_failed": 2, "not_reached joined_failed": 2})
+	r = trial{cfg: Config{Concurrency: 1, KeepGoing: true}, convs: convs}
+	r.server.answer = fail
+	r.run(t)
+	r.checkRows(t, map[string]int{"ok": 10, "http_error": 1})
+}

@@ -173,8 +173,13 @@ func (r *run) sameTargets(old *schemas.RunMeta) error {
 	return nil
 }
 
+// settings gives the parts of a configuration, without white space.
 func settings(config json.RawMessage) (out map[string]json.RawMessage, err error) {
-	return out, json.Unmarshal(config, &out)
+	var b bytes.Buffer
+	if err := json.Compact(&b, config); err != nil {
+		return nil, err
+	}
+	return out, json.Unmarshal(b.Bytes(), &out)
 }
 
 func flagText(name string, value json.RawMessage) string {

@@ -343,6 +343,20 @@ func (r *run) checkLimits() error {
 	return nil
 }
 
+// used gives the servers that this shard comes to. Conversations are spread by their number in the whole schedule, of
+// which a shard has every nth.
+func (r *run) used() (used []*server) {
+	for i, s := range r.servers {
+		for k := range len(r.servers) {
+			if (r.cfg.rules.Shard+k*r.cfg.rules.Shards)%len(r.servers) == i {
+				used = append(used, s)
+				break
+			}
+		}
+	}
+	return used
+}
+
 // preconnect makes the connections before the load where the load's size is known.
 func (r *run) preconnect(ctx context.Context) error {
 	n := r.cfg.Preconnect
@@ -352,17 +366,7 @@ func (r *run) preconnect(ctx context.Context) error {
 	if n <= 0 || r.cfg.Preconnect < 0 {
 		return nil
 	}
-	// Conversations are spread over the servers by their number in the whole schedule, of which a shard has every
-	// nth: it may never come to some of the servers.
-	var used []*server
-	for i, s := range r.servers {
-		for k := range len(r.servers) {
-			if (r.cfg.rules.Shard+k*r.cfg.rules.Shards)%len(r.servers) == i {
-				used = append(used, s)
-				break
-			}
-		}
-	}
+	used := r.used()
 	for i, s := range used {
 		part := int(load.Share(int64(n), i, len(used)))
 		if err := s.client.Preconnect(ctx, part); err != nil {

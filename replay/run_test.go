@@ -94,7 +94,10 @@ func TestRun(t *testing.T) {
 		ScrapeInterval: 50 * time.Millisecond, Output: filepath.Join(t.TempDir(), "run.parquet"),
 	}
 	var progress atomic.Pointer[func() Progress]
-	out, rows, err := replayed(t, cfg, Hooks{Started: func(f func() Progress) { progress.Store(&f) }})
+	out, rows, err := replayed(t, cfg, Hooks{Started: func(f func() Progress) {
+		progress.Store(&f)
+		f() // at once, while the load begins
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,5 +264,19 @@ func TestJournalIsKept(t *testing.T) {
 	state, err := schemas.ReadJournal(schemas.JournalPath(cfg.Output), func(rows []schemas.Request) error { n += len(rows); return nil })
 	if err != nil || n != 7 || state.Finished {
 		t.Errorf("%d rows are left, %+v, %v", n, state, err)
+	}
+}
+
+// TestShardsServers checks which servers a shard makes connections to: those that its conversations come to.
+func TestShardsServers(t *testing.T) {
+	for _, tt := range []struct{ servers, shard, shards, want int }{{2, 0, 2, 1}, {2, 1, 2, 1}, {2, 0, 3, 2}, {4, 1, 2, 2}, {3, 0, 1, 3}, {1, 4, 8, 1}} {
+		r := &run{cfg: &settled{}}
+		r.cfg.rules.Shard, r.cfg.rules.Shards = tt.shard, tt.shards
+		for range tt.servers {
+			r.servers = append(r.servers, &server{})
+		}
+		if got := len(r.used()); got != tt.want {
+			t.Errorf("shard %d of %d comes to %d of %d servers, want %d", tt.shard, tt.shards, got, tt.servers, tt.want)
+		}
 	}
 }

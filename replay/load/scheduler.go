@@ -579,14 +579,12 @@ func (s *Scheduler) admit() {
 			s.enter(in, in.arrived, max(in.arrived, since))
 			continue
 		}
-		if !s.peek() {
-			return
+		can := s.peek()
+		if at := int64(s.pending.Offset); s.have && at > s.now && s.arrival != at {
+			s.arrival = at // which is due then, prepared or not
+			s.at(at, timer{kind: timeArrival})
 		}
-		if at := int64(s.pending.Offset); at > s.now {
-			if s.arrival != at {
-				s.arrival = at
-				s.at(at, timer{kind: timeArrival})
-			}
+		if !can || int64(s.pending.Offset) > s.now {
 			return
 		}
 		s.arrive()
