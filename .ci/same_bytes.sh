@@ -49,8 +49,8 @@ for kind in "${kinds[@]}"; do
 	arm64) make_all arm64 qemu-aarch64 "$out/arm64" ;;
 	esac
 done
-GOAMD64=v3 go test -count=1 -run TestSameBits ./schemas/random
-[[ " ${kinds[*]} " != *" arm64 "* ]] || GOARCH=arm64 go test -count=1 -exec qemu-aarch64 -run TestSameBits ./schemas/random
+GOAMD64=v3 go test -count=1 -run TestSameBits ./schemas/random ./replay/load
+[[ " ${kinds[*]} " != *" arm64 "* ]] || GOARCH=arm64 go test -count=1 -exec qemu-aarch64 -run TestSameBits ./schemas/random ./replay/load
 bad=0
 for first in "$out"/*.v1.*; do
 	for kind in "${kinds[@]}"; do

@@ -1,6 +1,9 @@
 package load
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"math"
@@ -184,5 +187,27 @@ func TestSlowRatesEnd(t *testing.T) {
 		if !slices.IsSorted(offsets) || len(offsets) == 10_000 || (len(offsets) > 0 && offsets[0] < 0) {
 			t.Errorf("%s: %d offsets, sorted %v", name, len(offsets), slices.IsSorted(offsets))
 		}
+	}
+}
+
+// The schedule of a seed is the same to the nanosecond on every processor: CI runs this in builds for others too.
+func TestSameBits(t *testing.T) {
+	poisson := func(rate float64) iter.Seq[time.Duration] { return Poisson(rate, 42) }
+	var trace []time.Duration
+	for i := range 500 {
+		trace = append(trace, time.Duration(i*i)*1234567*time.Nanosecond/7)
+	}
+	h := sha256.New()
+	for _, seq := range []iter.Seq[time.Duration]{
+		poisson(3.7), Gamma(3.7, 0.21, 42), Gamma(0.3, 5.5, 42), Constant(7.3), Recorded(trace, 1.7, 0), Ramp(poisson(11), 37*time.Second),
+		Staged(poisson, []Stage{{Level: 1.3, For: 17 * time.Second}, {Level: 7.9, For: 3100 * time.Millisecond}, {Level: 0.7, For: time.Hour}}),
+	} {
+		for _, d := range take(5000, seq) {
+			h.Write(binary.LittleEndian.AppendUint64(nil, uint64(d)))
+		}
+	}
+	const want = "fa7e21bd51f9c6b11b2dd625664988eade8f7221cac7806c0f906d0fdb8d7e40"
+	if got := hex.EncodeToString(h.Sum(nil)); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
