@@ -489,9 +489,9 @@ func listOf(raw []byte, first byte) bool {
 
 // finish brings the messages into order and derives the turns.
 func (b *builder) finish() (*Chat, error) {
+	b.dropLeading()
 	b.pair()
 	b.merge()
-	b.dropLeading()
 	c := &b.chat
 	for i := range b.list {
 		m := &b.list[i]
