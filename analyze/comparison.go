@@ -236,8 +236,7 @@ func gateFigures(r *RunResult) map[string]compare.Figure {
 		}
 	}
 	c := &g.Counts
-	// Turns of a conversation fail together: each conversation counts as one trial.
-	out["error_rate"] = compare.ShareOf(c.Failed, c.Sent, float64(c.Conversations))
+	out["error_rate"] = compare.ShareOf(c.Failed, c.Sent, r.trials.failed)
 	th := &g.Throughput
 	for name, v := range map[string][3]Num{
 		"request_throughput": {th.Requests, th.RequestsLow, th.RequestsHigh},

@@ -19,7 +19,11 @@ func comparisonSections(c *compare.Comparison) []section {
 	s.title += ": " + clean(c.Headline())
 	s.before = append(s.before, sentence(clean(c.Why)))
 	if c.Tested && c.Common > 0 {
-		s.before = append(s.before, fmt.Sprintf("Latencies over the %s turns that all runs completed (of up to %s)", count(c.Common), count(c.Most)))
+		of := "all runs"
+		if c.Paired {
+			of = "both runs of a pair"
+		}
+		s.before = append(s.before, fmt.Sprintf("Latencies over the turns that %s completed (at least %s, of up to %s)", of, count(c.Common), count(c.Most)))
 	}
 	for i := range c.Rows {
 		d := &c.Rows[i]

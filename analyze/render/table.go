@@ -12,6 +12,9 @@ import (
 	"parley/analyze"
 )
 
+// textWidth is how many columns a cell of text takes before it goes on in the next line.
+const textWidth = 72
+
 // pretty makes a go-pretty table, which knows how wide characters of every script are.
 func pretty(s *section) table.Writer {
 	t := table.NewWriter()
@@ -31,6 +34,7 @@ func pretty(s *section) table.Writer {
 		configs[i] = table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight}
 		if i < s.left {
 			configs[i].Align, configs[i].AlignHeader = text.AlignLeft, text.AlignLeft
+			configs[i].WidthMax, configs[i].WidthMaxEnforcer = textWidth, text.WrapSoft
 		}
 	}
 	t.SetColumnConfigs(configs)

@@ -308,3 +308,26 @@ func TestTogether(t *testing.T) {
 		t.Errorf("together gives %q, not %q", got, want)
 	}
 }
+
+// A failed gate and a worse comparison are the headline, above a verdict that finds nothing wrong.
+func TestAnswersStandAboveTheVerdict(t *testing.T) {
+	r, p := example("x")
+	r.Runs[0].Verdict = schemas.Verdict{Grade: schemas.Valid}
+	r.Gates = []compare.Gate{{Expression: "ttft.p99 < +5%", Outcome: compare.Failed, Text: "it went up"}, {Expression: "e2e.p50 < 1s", Outcome: compare.Held}}
+	r.Comparisons = []*compare.Comparison{{Tested: true, Slower: true, Baseline: "a", Candidate: "b"}}
+	page := render(t, r, p)
+	at := -1
+	for _, want := range []string{`<div class="card verdict invalid"`, "Gates failed", "1 held, 1 failed, 0 undecided", "it went up", "WORSE beyond chance", `<span class="word">VALID`} {
+		i := strings.Index(page[at+1:], want)
+		if i < 0 {
+			t.Fatalf("%q does not come after what should stand above it", want)
+		}
+		at += 1 + i
+	}
+	// Nothing that failed: no red.
+	r.Gates = r.Gates[1:]
+	r.Comparisons[0].Slower = false
+	if page := render(t, r, p); strings.Contains(page, `<div class="card verdict invalid"`) || !strings.Contains(page, "Gates held") {
+		t.Error("gates that held and no difference are shown as bad")
+	}
+}

@@ -336,7 +336,11 @@ func comparison(c *compare.Comparison, place int) []table {
 	t := table{ID: "comparison", Title: c.Candidate + " against " + c.Baseline}
 	t.Note = sentence(c.Why)
 	if c.Tested && c.Common > 0 {
-		t.Note += fmt.Sprintf(" Latencies are over the %s turns that all runs completed, of up to %s.", count(c.Common), count(c.Most))
+		of := "all runs"
+		if c.Paired {
+			of = "both runs of a pair"
+		}
+		t.Note += fmt.Sprintf(" Latencies are over the turns that %s completed: at least %s, of up to %s.", of, count(c.Common), count(c.Most))
 	}
 	t.Head = append(heads(1, "Figure"), cell{Text: "Baseline"}, cell{Text: "Candidate"}, rangeHead("Difference"), rangeHead("Relative"),
 		cell{Text: "p"}, cell{Text: "Change", Class: "text"})
