@@ -53,6 +53,21 @@ func newForm(crlf, split, gz bool) *form {
 	return f
 }
 
+// send sends b[room:] in the pieces that it is to have.
+func (f *form) send(b []byte, last bool, write func(b []byte, last bool) error) error {
+	pieces, err := f.apply(b, last)
+	for i, p := range pieces {
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			time.Sleep(splitPause)
+		}
+		err = write(p, last && i == len(pieces)-1)
+	}
+	return err
+}
+
 // apply gives the pieces in which b[room:] is to be sent, each with its own room.
 func (f *form) apply(b []byte, last bool) ([][]byte, error) {
 	if f == nil {
@@ -117,22 +132,12 @@ func (s *httpSink) writeHead(status int, header http.Header) {
 }
 
 func (s *httpSink) writeBody(b []byte, last bool) error {
-	pieces, err := s.form.apply(b, last)
-	if err != nil {
-		return err
-	}
-	for i, p := range pieces {
-		if i > 0 {
-			time.Sleep(splitPause)
-		}
+	return s.form.send(b, last, func(p []byte, _ bool) error {
 		if _, err := s.w.Write(p[room:]); err != nil {
 			return err
 		}
-		if err := s.rc.Flush(); err != nil {
-			return err
-		}
-	}
-	return nil
+		return s.rc.Flush()
+	})
 }
 
 func (s *httpSink) wait(t time.Time) error {
@@ -207,19 +212,7 @@ func (s *connSink) writeBody(b []byte, last bool) error {
 	if s.form == nil {
 		return s.writePiece(b, last)
 	}
-	pieces, err := s.form.apply(b, last)
-	if err != nil {
-		return err
-	}
-	for i, p := range pieces {
-		if i > 0 {
-			time.Sleep(splitPause)
-		}
-		if err := s.writePiece(p, last && i == len(pieces)-1); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.form.send(b, last, s.writePiece)
 }
 
 func (s *connSink) writePiece(b []byte, last bool) error {

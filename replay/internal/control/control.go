@@ -173,6 +173,21 @@ const (
 	Unknown     Server = "unknown"
 )
 
+// owners are the owners that servers give their models, and where such a server tells its version.
+var owners = map[string]struct {
+	kind         Server
+	path, member string
+}{
+	"simserver":          {Simulated, "", ""},
+	"vllm":               {VLLM, "/version", "version"},
+	"sglang":             {SGLang, "/get_server_info", "version"},
+	"llamacpp":           {LlamaCpp, "/props", "build_info"},
+	"tensorrt_llm":       {TensorRTLLM, "/version", "version"},
+	"nvidia":             {Dynamo, "", ""},
+	"dynamo":             {Dynamo, "", ""},
+	"organization_owner": {LMStudio, "", ""},
+}
+
 // Detect tells the kind of server by what only it has, and its version where it tells one. A server that
 // gives nothing away is Unknown, which is no error.
 func Detect(ctx context.Context, do Do) (kind Server, version string) {
@@ -205,25 +220,11 @@ func Detect(ctx context.Context, do Do) (kind Server, version string) {
 		}
 		return "", false
 	}
-	switch owner {
-	case "simserver":
-		return Simulated, ""
-	case "vllm":
-		version, _ = text("/version", "version")
-		return VLLM, version
-	case "sglang":
-		version, _ = text("/get_server_info", "version")
-		return SGLang, version
-	case "llamacpp":
-		version, _ = text("/props", "build_info")
-		return LlamaCpp, version
-	case "tensorrt_llm":
-		version, _ = text("/version", "version")
-		return TensorRTLLM, version
-	case "nvidia", "dynamo":
-		return Dynamo, ""
-	case "organization_owner":
-		return LMStudio, ""
+	if known, ok := owners[owner]; ok {
+		if known.path != "" {
+			version, _ = text(known.path, known.member)
+		}
+		return known.kind, version
 	}
 	if version, ok := text("/api/version", "version"); ok {
 		return Ollama, version

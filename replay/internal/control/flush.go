@@ -15,35 +15,23 @@ import (
 // FlushCache makes the server forget its prefix cache. That the server said yes does not prove that it
 // did: see Flush.
 func FlushCache(ctx context.Context, do Do, kind Server) error {
-	post := func(path string) (response, error) {
+	post := func(path, hint string) error {
 		r, err := do.ask(ctx, http.MethodPost, path)
-		if err != nil {
-			return r, fmt.Errorf("flushing the cache: %w", err)
+		if err == nil && r.Status != http.StatusOK {
+			err = fmt.Errorf("POST %s: HTTP %d; %s", path, r.Status, hint)
 		}
-		return r, nil
-	}
-	status := func(path string, r response, hint string) error {
-		return fmt.Errorf("flushing the cache: POST %s: HTTP %d; %s", path, r.Status, hint)
+		if err != nil {
+			return fmt.Errorf("flushing the cache: %w", err)
+		}
+		return nil
 	}
 	switch kind {
 	case VLLM:
-		r, err := post("/reset_prefix_cache")
-		if err == nil && r.Status != http.StatusOK {
-			err = status("/reset_prefix_cache", r, "vLLM offers it only when started with VLLM_SERVER_DEV_MODE=1")
-		}
-		return err
+		return post("/reset_prefix_cache", "vLLM offers it only when started with VLLM_SERVER_DEV_MODE=1")
 	case SGLang:
-		r, err := post("/flush_cache")
-		if err == nil && r.Status != http.StatusOK {
-			err = status("/flush_cache", r, "SGLang refuses while requests are running or waiting")
-		}
-		return err
+		return post("/flush_cache", "SGLang refuses while requests are running or waiting")
 	case Simulated:
-		r, err := post("/flush_cache")
-		if err == nil && r.Status != http.StatusOK {
-			err = status("/flush_cache", r, "")
-		}
-		return err
+		return post("/flush_cache", "")
 	case LlamaCpp:
 		r, ok := do.get(ctx, "/slots")
 		if !ok {
@@ -56,12 +44,7 @@ func FlushCache(ctx context.Context, do Do, kind Server) error {
 			return errors.New("flushing the cache: GET /slots gave no list of slots")
 		}
 		for _, slot := range slots {
-			path := fmt.Sprintf("/slots/%d?action=erase", slot.ID)
-			r, err := post(path)
-			if err == nil && r.Status != http.StatusOK {
-				err = status(path, r, "llama-server offers it only when started with --slot-save-path")
-			}
-			if err != nil {
+			if err := post(fmt.Sprintf("/slots/%d?action=erase", slot.ID), "llama-server offers it only when started with --slot-save-path"); err != nil {
 				return err
 			}
 		}
@@ -69,8 +52,8 @@ func FlushCache(ctx context.Context, do Do, kind Server) error {
 	case Unknown:
 		// Whoever it is, it may know one of the two usual paths.
 		for _, path := range []string{"/reset_prefix_cache", "/flush_cache"} {
-			if r, err := post(path); err != nil {
-				return err
+			if r, err := do.ask(ctx, http.MethodPost, path); err != nil {
+				return fmt.Errorf("flushing the cache: %w", err)
 			} else if r.Status == http.StatusOK {
 				return nil
 			}

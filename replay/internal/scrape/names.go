@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -37,7 +38,7 @@ const (
 )
 
 // names lists for each normalised name the servers' own, newest first; the first that a server sends is
-// taken. They are without _total, which counters have or have not. A histogram or summary gives its sum.
+// taken. They are without _total, which counters have or have not; those without a prefix are of TensorRT-LLM's JSON. A histogram or summary gives its sum.
 //
 // Sources: the metrics pages of vLLM (docs, "Production Metrics"), SGLang ("Production Metrics"),
 // TensorRT-LLM (trtllm-serve; Prometheus names as in the gateway API inference extension's model server
@@ -50,25 +51,25 @@ var names = []struct {
 }{
 	{Running, sum, []string{
 		"vllm:num_requests_running", "sglang:num_running_reqs", "trtllm_num_requests_running",
-		"llamacpp:requests_processing", "tgi_batch_current_size", "dynamo_frontend_inflight_requests",
+		"llamacpp:requests_processing", "tgi_batch_current_size", "dynamo_frontend_inflight_requests", "numActiveRequests",
 	}},
 	{Waiting, sum, []string{
 		"vllm:num_requests_waiting", "sglang:num_queue_reqs", "trtllm_num_requests_waiting", "trtllm_num_queued_requests",
-		"llamacpp:requests_deferred", "tgi_queue_size", "dynamo_frontend_queued_requests",
+		"llamacpp:requests_deferred", "tgi_queue_size", "dynamo_frontend_queued_requests", "numQueuedRequests",
 	}},
 	{KVUsage, top, []string{
 		"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage", "trtllm_kv_cache_utilization",
-		"llamacpp:kv_cache_usage_ratio", "dynamo_component_gpu_cache_usage_percent", "dynamo_component_kvstats_gpu_cache_usage_percent",
+		"llamacpp:kv_cache_usage_ratio", "dynamo_component_gpu_cache_usage_percent", "dynamo_component_kvstats_gpu_cache_usage_percent", "kvCacheStats.usedNumBlocks",
 	}},
 	{CacheHits, sum, []string{
-		"vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits", "sglang:cached_tokens", "dynamo_frontend_cached_tokens",
+		"vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits", "sglang:cached_tokens", "dynamo_frontend_cached_tokens", "kvCacheStats.reusedBlocks",
 	}},
 	{CacheQueries, sum, []string{
-		"vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries", "dynamo_frontend_input_sequence_tokens",
+		"vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries", "dynamo_frontend_input_sequence_tokens", "kvCacheStats.missedBlocks",
 	}},
 	{CacheHitRate, top, []string{
 		"sglang:cache_hit_rate", "trtllm_kv_cache_hit_rate", "vllm:gpu_prefix_cache_hit_rate",
-		"dynamo_component_kvstats_gpu_prefix_cache_hit_rate",
+		"dynamo_component_kvstats_gpu_prefix_cache_hit_rate", "kvCacheStats.cacheHitRate",
 	}},
 	{Preemptions, sum, []string{
 		"vllm:num_preemptions", "sglang:num_retracted_requests",
@@ -107,44 +108,54 @@ func parse(body []byte) (figures []figure, err error) {
 	if err != nil && len(families) == 0 {
 		return nil, fmt.Errorf("neither Prometheus text nor JSON: %.200q", err.Error())
 	}
-	byName := make(map[string]*dto.MetricFamily, len(families))
+	found := map[string]samples{}
 	for name, family := range families {
 		// Of a counter that stands there both ways, the one with _total is the counter.
 		short := strings.TrimSuffix(name, "_total")
-		if _, there := byName[short]; !there || short != name {
-			byName[short] = family
+		if _, there := found[short]; there && short == name {
+			continue
 		}
+		all := samples{raw: name}
+		for _, m := range family.GetMetric() {
+			if v, ok := value(m); ok {
+				all.values = append(all.values, v)
+			}
+		}
+		found[short] = all
 	}
+	return normalise(found)
+}
+
+// samples are the values of one of a server's own figures: one for each engine, model or rank.
+type samples struct {
+	raw    string
+	values []float64
+}
+
+// normalise gives the figures of known names.
+func normalise(found map[string]samples) (figures []figure, err error) {
 	for _, n := range names {
 		for _, raw := range n.raw {
-			family := byName[raw]
-			if family == nil {
+			all := found[raw]
+			if len(all.values) == 0 {
 				continue
 			}
-			total, most, count := 0.0, math.Inf(-1), 0
-			for _, m := range family.GetMetric() {
-				v, ok := value(m)
-				if !ok {
-					continue
-				}
+			total := 0.0
+			for _, v := range all.values {
 				total += v
-				most = max(most, v)
-				count++
-			}
-			if count == 0 {
-				continue
 			}
 			if n.fold == sum {
-				figures = append(figures, figure{n.name, family.GetName(), total})
+				figures = append(figures, figure{n.name, all.raw, total})
 				break
 			}
-			figures = append(figures, figure{n.name, family.GetName(), most})
-			if n.name == KVUsage && count > 1 {
-				figures = append(figures, figure{KVUsageMean, family.GetName(), total / float64(count)})
+			figures = append(figures, figure{n.name, all.raw, slices.Max(all.values)})
+			if count := len(all.values); n.name == KVUsage && count > 1 {
+				figures = append(figures, figure{KVUsageMean, all.raw, total / float64(count)})
 			}
 			break
 		}
 	}
+	figures = slices.DeleteFunc(figures, func(f figure) bool { return math.IsNaN(f.value) || math.IsInf(f.value, 0) })
 	if len(figures) == 0 {
 		return nil, errNoFigures
 	}
@@ -210,28 +221,15 @@ func parseJSON(body []byte) ([]figure, error) {
 		}
 		latest[rank] = &list[i]
 	}
-	type acc struct {
-		raw         string
-		total, most float64
-		n           int
-	}
-	accs := map[string]*acc{}
-	add := func(name, raw string, v *float64, factor float64) {
-		if v == nil {
-			return
+	found := map[string]samples{}
+	add := func(raw string, v *float64, factor float64) {
+		if v != nil {
+			found[raw] = samples{raw, append(found[raw].values, *v*factor)}
 		}
-		a := accs[name]
-		if a == nil {
-			a = &acc{raw: raw, most: math.Inf(-1)}
-			accs[name] = a
-		}
-		a.total += *v * factor
-		a.most = max(a.most, *v*factor)
-		a.n++
 	}
 	for _, it := range latest {
-		add(Running, "numActiveRequests", it.Active, 1)
-		add(Waiting, "numQueuedRequests", it.Queued, 1)
+		add("numActiveRequests", it.Active, 1)
+		add("numQueuedRequests", it.Queued, 1)
 		kv := it.KVCache
 		if kv == nil {
 			continue
@@ -242,35 +240,14 @@ func parseJSON(body []byte) ([]figure, error) {
 			blocks = &both
 		}
 		if blocks != nil && *blocks > 0 {
-			add(KVUsage, "kvCacheStats.usedNumBlocks", kv.Used, 1 / *blocks)
+			add("kvCacheStats.usedNumBlocks", kv.Used, 1 / *blocks)
 		}
-		add(CacheHitRate, "kvCacheStats.cacheHitRate", kv.HitRate, 1)
+		add("kvCacheStats.cacheHitRate", kv.HitRate, 1)
 		if kv.TokensPerBlock != nil && kv.Reused != nil && kv.Missed != nil {
-			add(CacheHits, "kvCacheStats.reusedBlocks", kv.Reused, *kv.TokensPerBlock)
+			add("kvCacheStats.reusedBlocks", kv.Reused, *kv.TokensPerBlock)
 			both := *kv.Reused + *kv.Missed
-			add(CacheQueries, "kvCacheStats.missedBlocks", &both, *kv.TokensPerBlock)
+			add("kvCacheStats.missedBlocks", &both, *kv.TokensPerBlock)
 		}
 	}
-	var figures []figure
-	for _, n := range names {
-		a := accs[n.name]
-		if a == nil {
-			continue
-		}
-		v := a.total
-		if n.fold == top {
-			v = a.most
-		}
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			continue
-		}
-		figures = append(figures, figure{n.name, a.raw, v})
-		if n.name == KVUsage && a.n > 1 {
-			figures = append(figures, figure{KVUsageMean, a.raw, a.total / float64(a.n)})
-		}
-	}
-	if len(figures) == 0 {
-		return nil, errNoFigures
-	}
-	return figures, nil
+	return normalise(found)
 }

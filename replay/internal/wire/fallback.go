@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -343,45 +344,30 @@ func closedIdle(err error) bool {
 	return false
 }
 
-// watchdog calls a function when it has not been touched for a time. Touching it is cheap.
+// watchdog calls a function when it has not been touched for a time. Touching it is cheap: the timer is not moved but
+// looked at when it fires.
 type watchdog struct {
-	c    *Client
-	idle int64
-	mu   sync.Mutex
-	last int64
-	t    *time.Timer
-	over bool
+	last  atomic.Int64
+	timer *time.Timer
 }
 
 func newWatchdog(c *Client, idle int64, bark func()) *watchdog {
-	w := &watchdog{c: c, idle: idle, last: c.clk.Now()}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.t = time.AfterFunc(time.Duration(idle), func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.over {
+	w := &watchdog{}
+	w.last.Store(c.clk.Now())
+	made := make(chan struct{})
+	w.timer = time.AfterFunc(time.Duration(idle), func() {
+		<-made
+		if left := w.last.Load() + idle - c.clk.Now(); left > 0 {
+			w.timer.Reset(time.Duration(left))
 			return
 		}
-		if left := w.last + w.idle - w.c.clk.Now(); left > 0 {
-			w.t.Reset(time.Duration(left))
-			return
-		}
-		w.over = true
 		bark()
 	})
+	close(made)
 	return w
 }
 
-func (w *watchdog) touch(at int64) {
-	w.mu.Lock()
-	w.last = at
-	w.mu.Unlock()
-}
+func (w *watchdog) touch(at int64) { w.last.Store(at) }
 
-func (w *watchdog) stop() {
-	w.mu.Lock()
-	w.over = true
-	w.mu.Unlock()
-	w.t.Stop()
-}
+// stop may come while the function is about to be called.
+func (w *watchdog) stop() { w.timer.Stop() }

@@ -376,21 +376,26 @@ func (p *parser) feedLine(b []byte) (rest []byte, err error) {
 // more closely.
 func plainSize(b []byte) (size int64, n int) {
 	for ; n < len(b) && n < 8; n++ {
-		c := b[n]
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			if size > 0 && n+1 < len(b) && c == '\r' && b[n+1] == '\n' {
+		digit, ok := hexDigit(b[n])
+		if !ok {
+			if size > 0 && n+1 < len(b) && b[n] == '\r' && b[n+1] == '\n' {
 				return size, n + 2
 			}
 			return 0, 0
 		}
-		size = size<<4 | int64(c)
+		size = size<<4 | int64(digit)
 	}
 	return 0, 0
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
 }
 
 // chunkSize reads a chunk's size line.
@@ -401,15 +406,9 @@ func (p *parser) chunkSize(line []byte) error {
 	ok = ok && len(text) > 0 && len(text) <= 16 && bytes.IndexByte(line, '\r') == len(line)-2
 	size := uint64(0)
 	for _, c := range text {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			ok = false
-		}
-		size = size<<4 | uint64(c)
+		digit, hex := hexDigit(c)
+		ok = ok && hex
+		size = size<<4 | uint64(digit)
 	}
 	if !ok || size > 1<<62 {
 		return fail(KindBadResponse, "the response's chunked encoding is broken: "+quote(line)+" is no size of a chunk")
