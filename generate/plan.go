@@ -162,7 +162,7 @@ func (p *planner) draw(index int64) *plan {
 		}
 		tp.tokens, tp.output = bounded(tp.tokens, 1), bounded(tp.output, 1)
 		if t > 0 && gap.Given() {
-			tp.think = max(0, gap.Float(think)*1000)
+			tp.think = max(0, float64(gap.Float(think)*1000))
 		}
 		prompt += tp.tokens
 		if s.MaxPrompt > 0 && prompt > s.MaxPrompt && t > 0 {

@@ -136,7 +136,7 @@ func (s *session) run(list []agentRequest, from *parent, shift float64, depth in
 			continue
 		}
 		s.number++
-		r := &request{at: (q.T + shift) * 1000, in: q.In, out: q.Out, model: q.Model,
+		r := &request{at: float64((q.T + shift) * 1000), in: q.In, out: q.Out, model: q.Model,
 			hashes: hashes{size: s.trace.BlockSize, ids: scoped(s.space, q.HashIDs), own: mix(s.space, mix(s.number, 1<<63))}}
 		if p := r.check(); p != nil {
 			p.detail = fmt.Sprintf("request %d: %s", i, p.detail)
@@ -203,8 +203,8 @@ func (s *session) subagent(q *agentRequest, current *plan, last *agentRequest, s
 	var from *parent
 	if current != nil {
 		from = &parent{id: current.id, turn: int64(len(current.turns) - 1), end: run.start >= last.ends()}
-		if from.delayMS = max(run.start-last.T, 0) * 1000; from.end {
-			from.delayMS = (run.start - last.ends()) * 1000
+		if from.delayMS = float64(max(run.start-last.T, 0) * 1000); from.end {
+			from.delayMS = float64((run.start - last.ends()) * 1000)
 		}
 	}
 	p := kid.run(q.Requests, from, shift+inner, depth+1)
@@ -281,9 +281,9 @@ func (s *session) wait(q, last *agentRequest) (w wait) {
 		w.joins = append(w.joins, k.ids...)
 		free = max(free, k.end)
 	}
-	gap := max(q.T-free, 0) * 1000
+	gap := float64(max(q.T-free, 0) * 1000)
 	if len(w.joins) == 0 && q.ThinkTime != nil && *q.ThinkTime >= 0 && *q.ThinkTime <= q.T-last.T {
-		gap = *q.ThinkTime * 1000
+		gap = float64(*q.ThinkTime * 1000)
 	}
 	if len(w.joins) > 0 || slices.Contains(q.Inputs, "tool_result") {
 		w.tool = &gap

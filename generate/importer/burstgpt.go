@@ -107,7 +107,7 @@ func (b *burstReader) next() (Item, error) {
 	}
 	r := &b.rows[b.firsts[b.at]]
 	b.at++
-	start := (r.at - b.start) * 1000
+	start := float64((r.at - b.start) * 1000)
 	item := Item{where: b.src.where(rawjson.Record{Line: r.line, Number: r.row}), exact: true}
 	tags := map[string]string{}
 	model, kind, _ := strings.Cut(b.models[r.model], "\x00")
@@ -127,7 +127,7 @@ func (b *burstReader) next() (Item, error) {
 			} else {
 				e.in += history
 			}
-			think := max((r.at-before.at-before.elapsed)*1000, 0)
+			think := max(float64((r.at-before.at-before.elapsed)*1000), 0)
 			e.think = &think
 		}
 		list = append(list, e)

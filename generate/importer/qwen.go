@@ -173,7 +173,7 @@ func (q *qwen) chain(c *chat) error {
 			flush()
 			q.queue = append(q.queue, q.bad(c, problem))
 		case p != nil && r.continues(p.last):
-			r.at = c.at * 1000
+			r.at = float64(c.at * 1000)
 			q.cache.hits(r.ids)
 			// The trace tells arrivals only, so the think time has the answer's own time in it.
 			p.extend(r, person(max(r.at-p.last.at, 0)))
@@ -181,7 +181,7 @@ func (q *qwen) chain(c *chat) error {
 		default:
 			apart := p != nil
 			flush()
-			r.at = c.at * 1000
+			r.at = float64(c.at * 1000)
 			r.cached = q.cache.hits(r.ids) * r.size
 			p = &plan{id: fmt.Sprintf("qwen-%d", c.id), start: &r.at, tags: map[string]string{}}
 			if line.Type != "" {

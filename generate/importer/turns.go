@@ -96,6 +96,6 @@ func (im *Importer) jitter(c *schemas.Conversation) {
 		return
 	}
 	im.jittered++
-	at := *c.StartOffsetMS + random.Stream(im.opts.Seed, "import jitter", uint64(im.jittered)).Float64()*im.opts.JitterMS
+	at := *c.StartOffsetMS + float64(random.Stream(im.opts.Seed, "import jitter", uint64(im.jittered)).Float64()*im.opts.JitterMS)
 	c.StartOffsetMS = &at
 }
