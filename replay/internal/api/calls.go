@@ -51,17 +51,11 @@ func readCalls(raw *string) ([]toolCall, error) {
 
 // writeCalls is the reverse of readCalls.
 func writeCalls(calls []toolCall) string {
-	out := []byte{'['}
+	list := make([]string, len(calls))
 	for i, c := range calls {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = appendQuoted(append(out, `{"id":`...), c.id)
-		out = appendQuoted(append(out, `,"type":"function","function":{"name":`...), c.name)
-		out = appendQuoted(append(out, `,"arguments":`...), c.args)
-		out = append(out, "}}"...)
+		list[i] = object("id", c.id, "type", "function", "function", rawJSON(object("name", c.name, "arguments", c.args)))
 	}
-	return string(append(out, ']'))
+	return "[" + strings.Join(list, ",") + "]"
 }
 
 // object gives the arguments as a JSON object, for the APIs that want one. What a model wrote that is
@@ -73,7 +67,7 @@ func (c *toolCall) object() string {
 	if strings.HasPrefix(strings.TrimLeft(c.args, " \t\r\n"), "{") && json.Valid([]byte(c.args)) {
 		return c.args
 	}
-	return string(append(appendQuoted([]byte(`{"arguments":`), c.args), '}'))
+	return object("arguments", c.args)
 }
 
 // convertTools gives tool definitions in OpenAI's chat form as the API wants them. Definitions that are

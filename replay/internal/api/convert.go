@@ -39,126 +39,78 @@ func (h *History) appendAnthropic(m *schemas.Message, salt, reasoning, signature
 		return fmt.Errorf("the role %q is unknown to the anthropic API", role)
 	}
 	h.open = m.Role == "tool" || m.Role == "function"
-	h.comma()
-	h.add(`{"role":"` + role + `","content":`)
 	if !h.open && m.Parts == nil && m.ToolCalls == nil && reasoning == "" {
-		h.quoteSalted(salt, str(m.Content))
-		h.add("}")
-		return nil
+		h.item("role", role, "content", salt+str(m.Content))
+	} else {
+		h.item("role", role, "content", rawJSON("["+blocks+"]"))
 	}
-	h.add("[" + blocks + "]}")
 	return nil
 }
 
 // blocks gives a message's content as the inside of a list of Anthropic's blocks.
 func (h *History) blocks(m *schemas.Message, salt, reasoning, signature string) (string, error) {
-	var list []string
-	textBlock := func(s string) {
-		if s != "" { // empty text blocks are refused
-			list = append(list, string(append(appendQuoted([]byte(`{"type":"text","text":`), s), '}')))
-		}
-	}
-	if reasoning != "" {
-		b := appendQuoted([]byte(`{"type":"thinking","thinking":`), reasoning)
-		if signature != "" {
-			b = appendQuoted(append(b, `,"signature":`...), signature)
-		}
-		list = append(list, string(append(b, '}')))
-	}
-	if m.Role == "tool" || m.Role == "function" {
-		b := appendQuoted([]byte(`{"type":"tool_result","tool_use_id":`), str(m.ToolCallID))
-		b = append(b, `,"content":`...)
-		if m.Parts != nil {
-			parts, err := convertParts(h.api.Kind, *m.Parts, m.Role)
-			if err != nil {
-				return "", err
-			}
-			b = append(append(append(b, '['), strings.Join(parts, ",")...), ']')
-		} else {
-			b = appendQuoted(b, salt+str(m.Content))
-		}
-		return string(append(b, '}')), nil
-	}
+	var parts []string
 	if m.Parts != nil {
-		parts, err := convertParts(h.api.Kind, *m.Parts, m.Role)
-		if err != nil {
+		var err error
+		if parts, err = convertParts(h.api.Kind, *m.Parts, m.Role); err != nil {
 			return "", err
 		}
-		textBlock(salt)
-		list = append(list, parts...)
-	} else {
-		textBlock(salt + str(m.Content))
 	}
+	if m.Role == "tool" || m.Role == "function" {
+		if m.Parts != nil {
+			return object("type", "tool_result", "tool_use_id", str(m.ToolCallID), "content", rawJSON("["+strings.Join(parts, ",")+"]")), nil
+		}
+		return object("type", "tool_result", "tool_use_id", str(m.ToolCallID), "content", salt+str(m.Content)), nil
+	}
+	var list []string
+	if reasoning != "" {
+		list = append(list, object("type", "thinking", "thinking", reasoning, "signature", optional(signature)))
+	}
+	text := salt
+	if m.Parts == nil {
+		text += str(m.Content)
+	}
+	if text != "" { // empty text blocks are refused
+		list = append(list, object("type", "text", "text", text))
+	}
+	list = append(list, parts...)
 	calls, err := readCalls(m.ToolCalls)
-	if err != nil {
-		return "", err
-	}
 	for _, c := range calls {
-		b := appendQuoted([]byte(`{"type":"tool_use","id":`), c.id)
-		b = appendQuoted(append(b, `,"name":`...), c.name)
-		b = append(append(b, `,"input":`...), c.object()...)
-		list = append(list, string(append(b, '}')))
+		list = append(list, object("type", "tool_use", "id", c.id, "name", c.name, "input", rawJSON(c.object())))
 	}
-	return strings.Join(list, ","), nil
+	return strings.Join(list, ","), err
 }
 
 // appendItem writes a message as OpenAI's Responses take it: text as a message, each tool call and each
 // tool result as an item of its own.
 func (h *History) appendItem(m *schemas.Message, salt, reasoning string) error {
-	var parts []string
-	var err error
+	var content any = salt + str(m.Content)
 	if m.Parts != nil {
-		if parts, err = convertParts(h.api.Kind, *m.Parts, m.Role); err != nil {
+		parts, err := convertParts(h.api.Kind, *m.Parts, m.Role)
+		if err != nil {
 			return err
 		}
+		if salt != "" && m.Role != "tool" && m.Role != "function" {
+			parts = append([]string{object("type", textKind(h.api.Kind, m.Role), "text", salt)}, parts...)
+		}
+		content = rawJSON("[" + strings.Join(parts, ",") + "]")
 	}
 	calls, err := readCalls(m.ToolCalls)
 	if err != nil {
 		return err
 	}
 	if m.Role == "tool" || m.Role == "function" {
-		h.comma()
-		h.add(`{"type":"function_call_output","call_id":`)
-		h.quote(str(m.ToolCallID))
-		h.add(`,"output":`)
-		if parts != nil {
-			h.add("[" + strings.Join(parts, ",") + "]")
-		} else {
-			h.quoteSalted(salt, str(m.Content))
-		}
-		h.add("}")
+		h.item("type", "function_call_output", "call_id", str(m.ToolCallID), "output", content)
 		return nil
 	}
 	if reasoning != "" {
-		h.comma()
-		h.add(`{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":`)
-		h.quote(reasoning)
-		h.add("}]}")
+		h.item("type", "reasoning", "summary", rawJSON("[]"), "content", rawJSON("["+object("type", "reasoning_text", "text", reasoning)+"]"))
 	}
-	if parts != nil || m.Content != nil || salt != "" {
-		h.comma()
-		h.add(`{"role":`)
-		h.quote(m.Role)
-		h.add(`,"content":`)
-		if parts == nil {
-			h.quoteSalted(salt, str(m.Content))
-		} else {
-			if salt != "" {
-				parts = append([]string{string(append(appendQuoted([]byte(`{"type":"`+textKind(h.api.Kind, m.Role)+`","text":`), salt), '}'))}, parts...)
-			}
-			h.add("[" + strings.Join(parts, ",") + "]")
-		}
-		h.add("}")
+	if m.Parts != nil || m.Content != nil || salt != "" {
+		h.item("role", m.Role, "content", content)
 	}
 	for _, c := range calls {
-		h.comma()
-		h.add(`{"type":"function_call","call_id":`)
-		h.quote(c.id)
-		h.add(`,"name":`)
-		h.quote(c.name)
-		h.add(`,"arguments":`)
-		h.quote(c.args)
-		h.add("}")
+		h.item("type", "function_call", "call_id", c.id, "name", c.name, "arguments", c.args)
 	}
 	return nil
 }
@@ -173,43 +125,32 @@ func (h *History) appendOllama(m *schemas.Message, salt, reasoning string) error
 			return err
 		}
 	}
-	calls, err := readCalls(m.ToolCalls)
+	given, err := readCalls(m.ToolCalls)
 	if err != nil {
 		return err
 	}
-	role := m.Role
-	if role == "developer" {
+	var calls []string
+	for _, c := range given {
+		calls = append(calls, object("function", rawJSON(object("name", c.name, "arguments", rawJSON(c.object())))))
+	}
+	role, name, id := m.Role, "", ""
+	switch role {
+	case "developer":
 		role = "system"
+	case "tool":
+		name, id = str(m.Name), str(m.ToolCallID)
 	}
-	h.comma()
-	h.add(`{"role":`)
-	h.quote(role)
-	h.add(`,"content":`)
-	h.quoteSalted(salt, content)
-	h.optional("thinking", reasoning)
-	if len(images) > 0 {
-		h.add(`,"images":`)
-		for i, image := range images {
-			h.add([2]string{"[", ","}[min(i, 1)])
-			h.quote(image)
-		}
-		h.add("]")
-	}
-	for i, c := range calls {
-		h.add([2]string{`,"tool_calls":[`, ","}[min(i, 1)])
-		h.add(`{"function":{"name":`)
-		h.quote(c.name)
-		h.add(`,"arguments":` + c.object() + "}}")
-	}
-	if len(calls) > 0 {
-		h.add("]")
-	}
-	if role == "tool" {
-		h.optional("tool_name", str(m.Name))
-		h.optional("tool_call_id", str(m.ToolCallID))
-	}
-	h.add("}")
+	h.item("role", role, "content", salt+content, "thinking", optional(reasoning), "images", listOf(images), "tool_calls", listOf(calls),
+		"tool_name", optional(name), "tool_call_id", optional(id))
 	return nil
+}
+
+// listOf gives a list of JSON values, "" for none.
+func listOf(values []string) rawJSON {
+	if len(values) == 0 {
+		return ""
+	}
+	return rawJSON("[" + strings.Join(values, ",") + "]")
 }
 
 // textKind names a text part.
@@ -268,55 +209,38 @@ func convertParts(kind Kind, raw, role string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]string, 0, len(parts))
+	out := make([]string, len(parts))
 	for i, p := range parts {
-		var members []member
-		put := func(name, value string) {
-			if value != "" {
-				members = append(members, member{name, appendQuoted(nil, value)})
-			}
+		cache := rawJSON("")
+		if kind == Anthropic {
+			cache = rawJSON(p.CacheControl)
 		}
 		switch {
 		case p.Kind == "text" && p.Text != nil && kind == Responses:
-			put("type", textKind(kind, role))
-			members = append(members, member{"text", appendQuoted(nil, *p.Text)})
+			out[i] = object("type", textKind(kind, role), "text", *p.Text)
 		case p.Kind == "image_url" && kind == Responses:
-			put("type", "input_image")
-			put("image_url", p.url)
-			put("detail", p.detail)
+			out[i] = object("type", "input_image", "image_url", optional(p.url), "detail", optional(p.detail))
 		case p.Kind == "file" && p.File != nil && kind == Responses:
-			put("type", "input_file")
-			put("filename", p.File.Name)
-			put("file_data", p.File.Data)
-			put("file_id", p.File.ID)
+			out[i] = object("type", "input_file", "filename", optional(p.File.Name), "file_data", optional(p.File.Data), "file_id", optional(p.File.ID))
 		case p.Kind == "image_url":
-			put("type", "image")
-			members = append(members, member{"source", source(p.url)})
+			out[i] = object("type", "image", "source", source(p.url), "cache_control", cache)
 		case p.Kind == "file" && p.File != nil && p.File.Data != "":
-			put("type", "document")
-			members = append(members, member{"source", source(p.File.Data)})
+			out[i] = object("type", "document", "source", source(p.File.Data), "cache_control", cache)
 		case p.Kind == "input_audio" && kind == Anthropic, p.Kind == "file" && kind == Anthropic:
 			return nil, fmt.Errorf("content part %d: the anthropic API takes no %s of this form", i, p.Kind)
 		default:
-			out = append(out, string(p.raw))
-			continue
+			out[i] = string(p.raw)
 		}
-		if p.CacheControl != nil && kind == Anthropic {
-			members = append(members, member{"cache_control", p.CacheControl})
-		}
-		out = append(out, string(appendObject(nil, members)))
 	}
 	return out, nil
 }
 
 // source gives Anthropic's source object of a URL: data URLs are taken apart.
-func source(url string) []byte {
+func source(url string) rawJSON {
 	if media, data, ok := splitDataURL(url); ok {
-		return appendObject(nil, []member{
-			{"type", []byte(`"base64"`)}, {"media_type", appendQuoted(nil, media)}, {"data", appendQuoted(nil, data)},
-		})
+		return rawJSON(object("type", "base64", "media_type", media, "data", data))
 	}
-	return appendObject(nil, []member{{"type", []byte(`"url"`)}, {"url", appendQuoted(nil, url)}})
+	return rawJSON(object("type", "url", "url", url))
 }
 
 // splitDataURL takes a base64 data URL apart.
@@ -330,7 +254,7 @@ func splitDataURL(url string) (media, data string, ok bool) {
 	return media, data, ok && strings.HasSuffix(base64, "base64")
 }
 
-// ollamaParts gives the text and the images of a message's parts.
+// ollamaParts gives the text of a message's parts, and the images as JSON strings.
 func ollamaParts(raw string) (content string, images []string, err error) {
 	parts, err := readParts(raw)
 	if err != nil {
@@ -346,7 +270,7 @@ func ollamaParts(raw string) (content string, images []string, err error) {
 			if !ok {
 				return "", nil, fmt.Errorf("content part %d: the ollama API takes images as base64 data only, not by URL", i)
 			}
-			images = append(images, data)
+			images = append(images, string(appendQuoted(nil, data)))
 		default:
 			return "", nil, fmt.Errorf("content part %d: the ollama API takes no %q", i, p.Kind)
 		}

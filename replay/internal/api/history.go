@@ -213,76 +213,83 @@ func checkMessage(m *schemas.Message) error {
 	return nil
 }
 
-// comma separates list elements.
-func (h *History) comma() {
+func (h *History) add(s string)    { h.buf = append(h.buf, s...) }
+func (h *History) escape(s string) { h.buf = appendEscaped(h.buf, s) }
+
+// rawJSON is a value that is written as it stands; an empty one leaves its member out.
+type rawJSON string
+
+// optional is a text whose member is left out when it is empty.
+type optional string
+
+// appendMembers appends members of a JSON object: a name and a value (a string, an optional, rawJSON) in turn.
+func appendMembers(dst []byte, pairs ...any) []byte {
+	first := true
+	for i := 0; i < len(pairs); i += 2 {
+		var text string
+		raw := false
+		switch v := pairs[i+1].(type) {
+		case string:
+			text = v
+		case optional:
+			if text = string(v); text == "" {
+				continue
+			}
+		case rawJSON:
+			if text, raw = string(v), true; text == "" {
+				continue
+			}
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(append(dst, '"'), pairs[i].(string)...), `":`...)
+		if raw {
+			dst = append(dst, text...)
+		} else {
+			dst = appendQuoted(dst, text)
+		}
+	}
+	return dst
+}
+
+// object gives a JSON object.
+func object(pairs ...any) string { return string(append(appendMembers([]byte{'{'}, pairs...), '}')) }
+
+// item writes a JSON object as the next element of the list that the body ends in.
+func (h *History) item(pairs ...any) {
 	if c := h.buf[len(h.buf)-1]; c != '[' {
 		h.buf = append(h.buf, ',')
 	}
-}
-
-func (h *History) add(s string)    { h.buf = append(h.buf, s...) }
-func (h *History) quote(s string)  { h.buf = appendQuoted(h.buf, s) }
-func (h *History) escape(s string) { h.buf = appendEscaped(h.buf, s) }
-
-// quoteSalted writes salt and s as one JSON string.
-func (h *History) quoteSalted(salt, s string) {
-	h.add(`"`)
-	h.escape(salt)
-	h.escape(s)
-	h.add(`"`)
+	h.buf = append(appendMembers(append(h.buf, '{'), pairs...), '}')
 }
 
 // appendChat writes a message as OpenAI's chat completions take it.
 func (h *History) appendChat(m *schemas.Message, salt, reasoning string) error {
-	h.comma()
-	h.add(`{"role":`)
-	h.quote(m.Role)
-	h.add(`,"content":`)
+	var content any = rawJSON("null")
 	switch {
 	case m.Parts != nil:
-		h.saltedParts(*m.Parts, salt, "text")
+		content = saltedParts(*m.Parts, salt, "text")
 	case m.Content != nil || salt != "":
-		h.quoteSalted(salt, str(m.Content))
-	default:
-		h.add("null")
+		content = salt + str(m.Content)
 	}
-	// The name that vLLM, SGLang and DeepSeek read back.
-	h.optional("reasoning_content", reasoning)
-	h.optional("name", str(m.Name))
-	h.optional("tool_call_id", str(m.ToolCallID))
-	if m.ToolCalls != nil {
-		h.add(`,"tool_calls":`)
-		h.add(*m.ToolCalls)
-	}
-	h.add("}")
+	// reasoning_content is the name that vLLM, SGLang and DeepSeek read back.
+	h.item("role", m.Role, "content", content, "reasoning_content", optional(reasoning), "name", optional(str(m.Name)),
+		"tool_call_id", optional(str(m.ToolCallID)), "tool_calls", rawJSON(str(m.ToolCalls)))
 	return nil
 }
 
-// optional writes a string member unless the string is empty.
-func (h *History) optional(name, value string) {
-	if value != "" {
-		h.add(`,"` + name + `":`)
-		h.quote(value)
-	}
-}
-
-// saltedParts writes a list of content parts, with the salt as a part of its own before them.
-func (h *History) saltedParts(parts, salt, kind string) {
+// saltedParts gives a list of content parts, with the salt as a part of its own before them.
+func saltedParts(parts, salt, kind string) rawJSON {
 	if salt == "" {
-		h.add(parts)
-		return
+		return rawJSON(parts)
 	}
-	h.add(`[{"type":"` + kind + `","text":`)
-	h.quote(salt)
-	h.add("}")
-	rest := parts[1:] // without the bracket; checkMessage has seen to white space
-	for len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\n' || rest[0] == '\t' || rest[0] == '\r') {
-		rest = rest[1:]
-	}
+	rest := strings.TrimLeft(strings.TrimLeft(parts, " \n\t\r")[1:], " \n\t\r") // without the bracket that checkMessage has seen
 	if rest != "]" {
-		h.add(",")
+		rest = "," + rest
 	}
-	h.add(rest)
+	return rawJSON("[" + object("type", kind, "text", salt) + rest)
 }
 
 // appendPrompt writes a message into the prompt of completions.
