@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write RESULT.md anew")
+var update = flag.Bool("update", false, "write RESULT.md anew, or the tables of STATISTICS.md")
 
 // RESULT.md documents the JSON of a result. It is made from the comments of the Go types, so that it cannot
 // fall behind: this test compares.

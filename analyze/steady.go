@@ -347,11 +347,13 @@ func (l *demand) settled(from, to int64) (at int64, what string) {
 	return at, what
 }
 
-// unlike says whether the mean of one part differs from that of the other by more than the floor.
-func unlike(a, b []float64) bool {
-	x, _ := stat.MeanStd(a)
-	y, _ := stat.MeanStd(b)
-	return math.Abs(x-y) > stat.LevelFloor*math.Abs(y)
+// unlike says whether what came first differs from the rest by more than the floor, and by more than parts of
+// the rest of the same length differ from each other: a slow moment at the beginning is no warm-up.
+func unlike(first, rest []float64) bool {
+	x, _ := stat.MeanStd(first)
+	y, _ := stat.MeanStd(rest)
+	_, spread := stat.MeanStd(stat.BlockMeans(rest, max(len(rest)/len(first), 3)))
+	return math.Abs(x-y) > max(stat.LevelFloor*math.Abs(y), 2*spread)
 }
 
 // level tests a stretch for what changes its level ([stat.Level]). In an open loop a queue that grows can

@@ -50,6 +50,10 @@ const (
 	LongTausOuter = 600
 )
 
+// momentsPerTau is how many independent moments of an extreme a relaxation time has at most: a high
+// percentile's are over sooner than the queue that made them.
+const momentsPerTau = 1
+
 // Needs gives how many seconds a window must have for an interval of the q-quantile (0 to 1); of a mean or
 // a rate with q = 0.5. NaN if the relaxation time is not known.
 func (w Window) Needs(q float64) float64 {
@@ -181,21 +185,19 @@ func (out *Summary) judge(w Window, qs []float64, byBlock parts, byConversation 
 			out.Mean.Interval = out.Mean.Interval.Wider(byConversation.mean(out.Mean.Value))
 		}
 	}
+	if w.Tau > 0 { // what lasted shorter than that was one moment of the server
+		most = min(most, momentsPerTau*w.Seconds()/w.Tau)
+	}
 	for i, q := range qs {
 		e := &out.Quantiles[i]
-		effective, interval := most, most
+		effective := most
 		for _, j := range []int{i, len(qs) + i} {
 			if byConversation != nil {
-				a, b := byConversation.effective(j)
-				effective, interval = min(effective, a), min(interval, b)
+				effective = min(effective, byConversation.effective(j))
 			}
-			a, b := byShort.effective(j)
-			effective = min(effective, a)
-			if j == i {
-				_, c := byLong.effective(j)
-				interval = min(interval, b, c)
-			}
+			effective = min(effective, byShort.effective(j))
 		}
+		effective = min(effective, byLong.effective(i))
 		e.Effective = effective
 		e.Carried = Carries(q, effective)
 		if share := LowerShare(q, effective, Confidence); share == share {
@@ -204,8 +206,8 @@ func (out *Summary) judge(w Window, qs []float64, byBlock parts, byConversation 
 		if share := UpperShare(q, effective, Confidence); share == share {
 			e.Upper = at.order(share, true)
 		}
-		if w.Long(q) && e.Carried {
-			e.Low, e.High = quantileInterval(at, q, interval)
+		if w.Long(q) {
+			e.Low, e.High = quantileInterval(at, q, effective)
 		}
 	}
 }
@@ -350,13 +352,12 @@ func nearer(q float64) float64 {
 }
 
 // effective gives the effective number of independent values for the share below limit j: n* = f(1-f)/V,
-// where V = m/(m-1) sum (k - f n)^2 / N^2 over the parts is the variance of the share as a ratio. For an
-// interval, it is reduced for the degrees of freedom that V has, as Korn and Graubard do (Survey
-// Methodology 24, 1998).
-func (c *parts) effective(j int) (eff, interval float64) {
+// where V = m/(m-1) sum (k - f n)^2 / N^2 over the parts is the variance of the share as a ratio, reduced for
+// the degrees of freedom that V has, as Korn and Graubard do (Survey Methodology 24, 1998).
+func (c *parts) effective(j int) float64 {
 	m := float64(c.used)
 	if m < 2 {
-		return min(c.total, 1), min(c.total, 1)
+		return min(c.total, 1)
 	}
 	var below float64
 	for id := range c.n {
@@ -365,7 +366,7 @@ func (c *parts) effective(j int) (eff, interval float64) {
 	// The residuals around the share that was found, which ties can put above q.
 	f := below / c.total
 	if f >= 1 || f <= 0 {
-		return m, m // nothing to estimate the variance from: one value per part
+		return m // nothing to estimate the variance from: one value per part
 	}
 	var sum, fourth float64
 	for id, size := range c.n {
@@ -375,12 +376,12 @@ func (c *parts) effective(j int) (eff, interval float64) {
 			fourth += d * d * d * d
 		}
 	}
-	eff = c.total
+	eff := c.total
 	if v := m / (m - 1) * sum / (c.total * c.total); v > 0 {
 		eff = min(eff, f*(1-f)/v)
 	}
 	t := StudentT(c.total-1) / StudentT(varianceDF(m, sum, fourth))
-	return eff, min(c.total, eff*t*t)
+	return min(c.total, eff*t*t)
 }
 
 // varianceDF gives the degrees of freedom of a variance that m parts give, from the sums of the second and

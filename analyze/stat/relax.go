@@ -40,7 +40,8 @@ func Relaxation(series []float64, dt float64) float64 {
 	}
 	fine := max(1, sum/zero) * dt
 	_, spread := MeanStd(BlockMeans(series, shortBlocks))
-	coarse := spread * spread / zero * float64(n/shortBlocks) * dt
+	// Less what chance alone gives a variance of twenty values (one standard error).
+	coarse := spread * spread / zero * float64(n/shortBlocks) * dt / (1 + math.Sqrt(2.0/(shortBlocks-1)))
 	return max(fine, coarse) / 2
 }
 

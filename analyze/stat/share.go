@@ -16,7 +16,5 @@ func EffectiveTrials(in Sample, w Window) float64 {
 	cluster, clusters := s.renumber(in.Cluster)
 	byConversation, byBlock := countParts(in.Values, cluster, clusters, s.blocks(in.Moments, w), []float64{0.5})
 	byTime := byBlock.join(shortBlocks)
-	a, _ := byConversation.effective(0)
-	b, _ := byTime.effective(0)
-	return min(n, a, b)
+	return min(n, byConversation.effective(0), byTime.effective(0))
 }

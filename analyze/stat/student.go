@@ -178,9 +178,10 @@ func Holm(p []float64, level float64) []bool {
 // skewness. Johnson (JASA 73, 1978) adds terms of the third moment to t; what is used is its monotone
 // form (Willink, Communications in Statistics 34, 2005, as in N-Skart: Tafazzoli et al., 2011): with b =
 // skewness/(6 sqrt(m)), t becomes G(t) = (cuberoot(1 + 6b(t-b)) - 1)/(2b), and the interval reaches from
-// mean - G(t) se to mean - G(-t) se.
+// mean - G(t) se to mean - G(-t) se. t has the degrees of freedom of the few long blocks, for short ones too: these
+// stand in where the long ones are alike by chance, and are not independent.
 func skewT(mean, se, skewness, blocks float64) Interval {
-	t := StudentT(blocks - 1)
+	t := StudentT(longBlocks - 1)
 	b := skewness / (6 * math.Sqrt(blocks))
 	g := func(t float64) float64 {
 		if math.Abs(b) < 1e-4 {
