@@ -217,13 +217,17 @@ func (a *analysis) trials(inWindow []int32) trials {
 func gateFigures(r *RunResult) map[string]compare.Figure {
 	out := map[string]compare.Figure{}
 	g := &r.Total
+	long := 0.0
+	if r.Window.LongFrom.Known() {
+		long = float64(r.Window.LongFrom)
+	}
 	for i := range g.Figures {
 		f := &g.Figures[i]
 		if f.N == 0 {
 			continue
 		}
 		mean := compare.Value(float64(f.Mean))
-		mean.Low, mean.High, mean.N = float64(f.MeanLow), float64(f.MeanHigh), float64(f.N)
+		mean.Low, mean.High, mean.N, mean.LongFrom = float64(f.MeanLow), float64(f.MeanHigh), float64(f.N), long
 		out[f.Name+".mean"] = mean
 		for name, v := range map[string]Num{"std": f.Std, "min": f.Min, "max": f.Max} {
 			out[f.Name+"."+name] = compare.Value(float64(v))
@@ -244,7 +248,7 @@ func gateFigures(r *RunResult) map[string]compare.Figure {
 		"total_throughput":   {th.TotalTokens, th.TotalLow, th.TotalHigh},
 	} {
 		f := compare.Value(float64(v[0]))
-		f.Low, f.High = float64(v[1]), float64(v[2])
+		f.Low, f.High, f.LongFrom = float64(v[1]), float64(v[2]), long
 		out[name] = f
 	}
 	out["cache_reuse"] = compare.Value(float64(g.Tokens.CacheReuse))

@@ -59,6 +59,7 @@ type Figure struct {
 	Low, High    float64 // interval within the run, 95 %; NaN where the run is too short to say
 	Lower, Upper float64 // one-sided bounds, each with 95 % confidence; NaN where the sample does not give one
 	N, Effective float64 // values, and how many independent ones they count for; 0: not known
+	LongFrom     float64 // seconds of a window that is long enough for the interval; 0: not known
 }
 
 // Value makes a figure of which nothing but the value is known.

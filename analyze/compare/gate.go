@@ -192,7 +192,7 @@ func (g *Spec) ofOne(f Figure) evidence {
 		e.low, e.high = f.Lower, f.Upper
 		e.needs = func(g *Spec, e *evidence) string { return g.moreTurns(f) }
 	default:
-		e.needs = func(g *Spec, e *evidence) string { return g.longer(e) }
+		e.needs = func(g *Spec, e *evidence) string { return g.longer(e, f.LongFrom) }
 	}
 	return e
 }
@@ -379,10 +379,13 @@ func roundUp(v float64) int {
 }
 
 // longer says how long a run would decide.
-func (g *Spec) longer(e *evidence) string {
+func (g *Spec) longer(e *evidence, from float64) string {
 	half := math.Max(e.high-e.value, e.value-e.low)
 	distance := math.Abs(e.value - g.Bound)
-	if math.IsNaN(half) || distance == 0 {
+	switch {
+	case math.IsNaN(half) && from > 0:
+		return fmt.Sprintf("a window of %s s, or several runs", grouped(roundUp(from)))
+	case math.IsNaN(half), distance == 0:
 		return "a longer run, or several"
 	}
 	times := math.Ceil(half / distance * half / distance)

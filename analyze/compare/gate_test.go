@@ -49,6 +49,7 @@ func TestGateOfOneRun(t *testing.T) {
 		{"ttft.mean < 84ms", interval(90, 85, 95), Failed, ""},
 		{"ttft.mean < 100ms", interval(90, nan, nan), Undecided, "a longer run, or several"},
 		{"ttft.mean < 80ms", interval(90, nan, nan), Undecided, ""},
+		{"ttft.mean < 80ms", Figure{Value: 90, Low: nan, High: nan, LongFrom: 1234}, Undecided, "it would take a window of 1,300 s, or several runs"},
 		{"request_throughput > 10", interval(12, 11, 13), Held, ""},
 		{"request_throughput > 12.5", interval(12, 11, 13), Undecided, ""},
 		{"request_throughput > 14", interval(12, 11, 13), Failed, ""},
