@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"os"
@@ -286,26 +287,50 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// A file in which bytes changed gives an error that names it.
+// A file in which bytes changed gives an error that names it, or the figures of the whole file where nothing
+// that was read changed; never other figures.
 func TestAnalyzeOfDamagedFile(t *testing.T) {
 	path := writeRun(t, filepath.Join(t.TempDir(), "run.parquet"), synth.Spec{Conversations: 50, Turns: 4, Chunks: 30})
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	figures := func() ([]byte, error) {
+		runs, err := Load(t.Context(), []string{path})
+		if err != nil {
+			return nil, err
+		}
+		defer runs.Close()
+		res, err := Analyze(t.Context(), runs, Options{By: []GroupSpec{{Column: "tag.source"}}})
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(res)
+	}
+	whole, err := figures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, tried := 0, 0
 	for at := 100; at < len(data)*3/4; at += len(data) / 40 {
 		bad := append([]byte(nil), data...)
 		bad[at] ^= 0x10
 		if err := os.WriteFile(path, bad, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		runs, err := Load(t.Context(), []string{path})
-		if err == nil {
-			_, err = Analyze(t.Context(), runs, Options{By: []GroupSpec{{Column: "tag.source"}}})
-			runs.Close()
+		tried++
+		got, err := figures()
+		switch {
+		case err == nil && !bytes.Equal(got, whole):
+			t.Errorf("byte %d: other figures, and no error", at)
+		case err != nil:
+			refused++
+			if !strings.Contains(err.Error(), path) {
+				t.Errorf("byte %d: the error does not name the file: %v", at, err)
+			}
 		}
-		if err != nil && !strings.Contains(err.Error(), path) {
-			t.Errorf("byte %d: the error does not name the file: %v", at, err)
-		}
+	}
+	if refused < tried/2 {
+		t.Errorf("only %d of %d damaged files were refused", refused, tried)
 	}
 }

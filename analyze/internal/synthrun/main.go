@@ -61,7 +61,11 @@ func run(args []string) error {
 		Chunks: *chunks, PerChunk: true, Cached: true,
 	}
 	if !*clean {
-		s.Failures, s.Warmup, s.Shed, s.Looped, s.StopS = 0.02, 600, 0.01, true, 60
+		s.Failures, s.Warmup, s.Shed, s.Looped = 0.02, 600, 0.01, true
+		// Stopped near its end, whatever its size: most turns have been sent by then. A turn takes its TTFT, its
+		// gaps and the think time before it.
+		turn := (1.3*s.TTFT+s.Gap*float64(s.Chunks))/1e3 + 0.2
+		s.StopS = 0.8 * float64(s.Conversations) / float64(s.Slots) * float64(s.Turns+1) / 2 * turn
 	}
 	if *conversations > 0 {
 		n, err := synth.Write(*out, s)
