@@ -336,12 +336,12 @@ func (a *analysis) addTotals(g *Group) {
 		g.Throughput.PeakTokenRate = a.chunks.bestSecond(&a.w)
 	}
 	if a.o.wants(figITL) || a.o.wants(figChunkGap) {
-		if c := a.chunks; c.gap.blocks == nil {
+		if c := a.chunks; c.gap.counted == nil {
 			a.addChunkFigures(g, c.gap.sample(a), c.itl.sample(a))
 		} else {
 			gap, itl := a.chunkFigure(figChunkGap), a.chunkFigure(figITL)
 			for f, v := range map[*Figure]*gapValues{gap: &c.gap, itl: &c.itl} {
-				sum := stat.SummarizeBlocks(v.blocks, sharesOf(a.o.Percentiles), a.sw, int(g.Counts.Conversations), float64(c.turns[0]), a.o.NoIntervals)
+				sum := stat.SummarizeBlocks(v.counted.all(), &v.counted.blocks, sharesOf(a.o.Percentiles), a.sw, int(g.Counts.Conversations), float64(c.turns[0]), a.o.NoIntervals)
 				f.fill(&sum, a.o.Percentiles, float64(c.turns[0]))
 				f.RelativeError = stat.RelativeError
 			}
@@ -489,7 +489,7 @@ func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups
 	var gaps, itls []stat.Sample
 	c := a.chunks
 	wanted := a.o.wants(figITL) || a.o.wants(figChunkGap)
-	if wanted && c.gap.blocks == nil {
+	if wanted && c.gap.counted == nil {
 		gaps, itls = c.gap.split(a, groups.id, n), c.itl.split(a, groups.id, n)
 	}
 	for i, keys := range groups.keys {
@@ -505,7 +505,7 @@ func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups
 		} else if wanted {
 			gap, itl := a.chunkFigure(figChunkGap), a.chunkFigure(figITL)
 			for f, v := range map[*Figure]*gapValues{gap: &c.gap, itl: &c.itl} {
-				sum := stat.SummarizeHistogram(&v.groups[i], sharesOf(a.o.Percentiles))
+				sum := stat.SummarizeHistogram(&v.counted.groups[i], sharesOf(a.o.Percentiles))
 				sum.Clusters = int(g.Counts.Conversations)
 				f.fill(&sum, a.o.Percentiles, float64(c.turns[i+1]))
 				f.RelativeError = stat.RelativeError

@@ -122,15 +122,33 @@ func seriesStep(f *frame) int64 {
 // arrive counts the tokens of a turn's chunks.
 func (w *chunkWorker) arrive(ns, counts []int64, pass *chunkPass, row int, f *frame) {
 	var all int64
-	rated := pass.w.rates(f, row)
+	from, to := int64(0), int64(0) // of the step at hand
+	step := 0
 	for c, at := range ns {
-		w.at(at, counts[c])
-		all += counts[c]
-		if rated && pass.w.during(at) {
+		k := counts[c]
+		all += k
+		if at < from || at >= to {
+			if step = w.stepOf(at); step < 0 {
+				continue
+			}
+			from = int64(step) * w.step
+			to = from + w.step
+		}
+		w.series[step] += k
+	}
+	w.phase[f.phase[row]] += all
+	if !pass.w.rates(f, row) {
+		return
+	}
+	if spans := pass.w.spans; len(spans) == 1 && ns[0] >= spans[0].from && ns[len(ns)-1] < spans[0].to && (pass.groups == nil || pass.groups.time == nil) {
+		w.count(ns[0], all, row, pass.groups) // wholly within
+		return
+	}
+	for c, at := range ns {
+		if pass.w.during(at) {
 			w.count(at, counts[c], row, pass.groups)
 		}
 	}
-	w.phase[f.phase[row]] += all
 }
 
 // whole counts the tokens of a turn without chunk times, at its end.
@@ -162,15 +180,17 @@ func (w *chunkWorker) count(at, tokens int64, row int, groups *groups) {
 	w.arrived[g+1] += tokens
 }
 
-func (w *chunkWorker) at(ns, tokens int64) {
+// stepOf gives the step of the series that a moment lies in, and makes the series long enough; -1 for a
+// moment that no run has.
+func (w *chunkWorker) stepOf(ns int64) int {
 	i := ns / w.step
 	if ns < 0 || i > 10*maxSteps {
-		return
+		return -1
 	}
 	if int(i) >= len(w.series) {
 		w.series = append(w.series, make([]int64, int(i)+1-len(w.series))...)
 	}
-	w.series[i] += tokens
+	return int(i)
 }
 
 // bestSecondFrom is the length of window, in seconds, from which its best second says something.

@@ -31,11 +31,9 @@ type chunkFigures struct {
 
 // gapValues is the values of one figure of chunks, in milliseconds: as they are, or counted.
 type gapValues struct {
-	values []float64 // exact: in the order of the file
-	turns  []gapTurn // and how many of each turn
-	// Counted: of all turns by block of time, and of each group.
-	blocks *[stat.Blocks]stat.Histogram
-	groups []stat.Histogram
+	values  []float64 // exact: in the order of the file
+	turns   []gapTurn // and how many of each turn
+	counted *counted  // else
 }
 
 type gapTurn struct{ row, n int32 }
@@ -46,6 +44,8 @@ type fluidCount struct{ inTime, tokens, good, turns int64 }
 type chunkWorker struct {
 	chunkFigures
 	gaps, tokens []float64 // of the row at hand
+	both         []float64
+	shared       *counted // what is a gap and an ITL at once
 	counts       spreadMemory
 	bin          int // of time, in which the last token arrived
 	segments     []segment
@@ -93,8 +93,7 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 			turns: make([]int64, groups), phase: make([]int64, len(f.strs("phase").Values)),
 		}}
 		if chunks > exactGaps {
-			w.gap.count(groups - 1)
-			w.itl.count(groups - 1)
+			w.gap.counted, w.itl.counted, w.shared = newCounted(groups-1), newCounted(groups-1), newCounted(groups-1)
 		}
 		workers[i] = w
 	}
@@ -183,29 +182,91 @@ func (w *chunkWorker) add(pass *chunkPass, rows *tokenRows, row, group int, ns, 
 	if !told {
 		w.estimated++
 	}
-	w.gaps, w.tokens = gapsOf(ns, rows.streamed(&w.counts, row, counts, told), w.gaps[:0], w.tokens[:0])
-	block := pass.block[row]
-	w.gap.add(w.gaps, row, group, block)
-	if !w.burst[row] {
-		w.itl.add(w.tokens, row, group, block)
-	}
-}
-
-// count makes the values be counted.
-func (v *gapValues) count(groups int) {
-	v.blocks, v.groups = new([stat.Blocks]stat.Histogram), make([]stat.Histogram, groups)
-}
-
-func (v *gapValues) add(values []float64, row, group int, block uint8) {
-	if v.blocks == nil {
-		v.values = append(v.values, values...)
-		v.turns = append(v.turns, gapTurn{int32(row), int32(len(values))})
+	counts = rows.streamed(&w.counts, row, counts, told)
+	if w.gap.counted == nil {
+		w.gaps, w.tokens = gapsOf(ns, counts, w.gaps[:0], w.tokens[:0])
+		w.gap.add(w.gaps, row)
+		if !w.burst[row] {
+			w.itl.add(w.tokens, row)
+		}
 		return
 	}
-	v.blocks[block].AddAll(values)
-	if group >= 0 {
-		v.groups[group].AddAll(values)
+	w.gaps, w.tokens, w.both = gapsApart(ns, counts, !w.burst[row], w.gaps[:0], w.tokens[:0], w.both[:0])
+	w.gap.counted.add(w.gaps, row, group, pass.block[row])
+	w.itl.counted.add(w.tokens, row, group, pass.block[row])
+	w.shared.add(w.both, row, group, pass.block[row])
+}
+
+// counted is values in histograms: of each group (one, if there are none), and by block of time those of one
+// turn in eight, from which effective sizes and intervals come.
+type counted struct {
+	groups []stat.Histogram
+	blocks [stat.Blocks]stat.Histogram
+}
+
+const blockTurns = 8
+
+func newCounted(groups int) *counted { return &counted{groups: make([]stat.Histogram, max(groups, 1))} }
+
+func (c *counted) add(values []float64, row, group int, block uint8) {
+	c.groups[max(group, 0)].AddAll(values)
+	if row%blockTurns == 0 {
+		c.blocks[block].AddAll(values)
 	}
+}
+
+func (c *counted) merge(o *counted) {
+	for b := range c.blocks {
+		c.blocks[b].Merge(&o.blocks[b])
+	}
+	for g := range c.groups {
+		c.groups[g].Merge(&o.groups[g])
+	}
+}
+
+func (v *gapValues) add(values []float64, row int) {
+	v.values = append(v.values, values...)
+	v.turns = append(v.turns, gapTurn{int32(row), int32(len(values))})
+}
+
+// all gives the histogram of all values.
+func (c *counted) all() *stat.Histogram {
+	var h stat.Histogram
+	for g := range c.groups {
+		h.Merge(&c.groups[g])
+	}
+	return &h
+}
+
+// gapsApart is gapsOf for counting: what is a gap and an ITL at once is in both only. Without itl, all are
+// gaps only.
+func gapsApart(ns, counts []int64, itl bool, gaps, tokens, both []float64) (g, i, b []float64) {
+	if !itl {
+		for c := 1; c < len(ns); c++ {
+			gaps = append(gaps, float64(ns[c]-ns[c-1])/1e6)
+		}
+		return gaps, tokens, both
+	}
+	open := 0.0
+	for c := 1; c < len(ns); c++ {
+		gap := float64(ns[c]-ns[c-1]) / 1e6
+		k := counts[c]
+		if k == 1 && open == 0 {
+			both = append(both, gap)
+			continue
+		}
+		gaps = append(gaps, gap)
+		open += gap
+		if k <= 0 {
+			continue
+		}
+		each := open / float64(k)
+		for range k {
+			tokens = append(tokens, each)
+		}
+		open = 0
+	}
+	return gaps, tokens, both
 }
 
 // gapsOf appends the chunk gaps of a turn to gaps, and its inter-token latencies to itl: each gap spread
@@ -279,7 +340,7 @@ func (c *fluidCount) add(inTime, tokens int64) {
 // merge joins what the workers collected.
 func merge(workers []*chunkWorker) *chunkFigures {
 	all := &workers[0].chunkFigures
-	if all.gap.blocks == nil {
+	if all.gap.counted == nil {
 		all.gap = join(workers, func(w *chunkWorker) *gapValues { return &w.gap }, func(s segment) mark { return s.gap })
 		all.itl = join(workers, func(w *chunkWorker) *gapValues { return &w.itl }, func(s segment) mark { return s.itl })
 	}
@@ -290,9 +351,10 @@ func merge(workers []*chunkWorker) *chunkFigures {
 		}
 	}
 	for _, w := range workers[1:] {
-		if all.gap.blocks != nil {
-			all.gap.merge(&w.gap)
-			all.itl.merge(&w.itl)
+		if all.gap.counted != nil {
+			all.gap.counted.merge(w.gap.counted)
+			all.itl.counted.merge(w.itl.counted)
+			workers[0].shared.merge(w.shared)
 		}
 		all.rows += w.rows
 		all.estimated += w.estimated
@@ -310,16 +372,11 @@ func merge(workers []*chunkWorker) *chunkFigures {
 		addInts(&all.phase, w.phase)
 		addInts(&all.series, w.series)
 	}
+	if all.gap.counted != nil {
+		all.gap.counted.merge(workers[0].shared)
+		all.itl.counted.merge(workers[0].shared)
+	}
 	return all
-}
-
-func (v *gapValues) merge(o *gapValues) {
-	for b := range v.blocks {
-		v.blocks[b].Merge(&o.blocks[b])
-	}
-	for g := range v.groups {
-		v.groups[g].Merge(&o.groups[g])
-	}
 }
 
 // join puts the workers' values together in the order of the file.

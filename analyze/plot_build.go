@@ -226,14 +226,11 @@ func (pl *plotter) cdfs() []Curve {
 		if name == figChunkGap {
 			v = &pl.chunks.gap
 		}
-		if v.blocks == nil {
+		if v.counted == nil {
 			c.N = int64(len(v.values))
 			c.fromSorted(stat.Sort(slices.Clone(v.values), nil), pl.p.Points/8)
 		} else {
-			var all stat.Histogram
-			for b := range v.blocks {
-				all.Merge(&v.blocks[b])
-			}
+			all := v.counted.all()
 			c.N = int64(all.N())
 			shares := curveShares(pl.p.Points / 8)
 			for i, x := range all.Quantiles(shares...) {

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -274,13 +275,7 @@ func countPresent(levels []byte, present byte, n int) int {
 	if levels == nil {
 		return n
 	}
-	count := 0
-	for _, l := range levels {
-		if l == present {
-			count++
-		}
-	}
-	return count
+	return bytes.Count(levels, []byte{present})
 }
 
 // spread appends values to dst with null where the definition level says that there is none.

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (l *Lists) Row(i int) (ns, tokens []int64) {
 
 // listBatch is how many rows a call of ReadLists' function gets at most: enough to make the call cheap,
 // few enough to stay in the processor's cache.
-const listBatch = 1024
+const listBatch = 256
 
 // ListWorkers is how many workers ReadLists uses at most.
 func ListWorkers() int { return runtime.GOMAXPROCS(0) }
@@ -121,13 +122,15 @@ type listCursor struct {
 	present byte
 	pages   parquet.Pages
 	page    parquet.Page
-	// What is left of the page.
+	// What is left of the page; full: no list in it is empty.
 	rep, def []byte
 	data     []int64
+	full     bool
 
 	// The batch.
 	offsets []int32
 	values  []int64
+	copied  []int64 // memory for values of several pages
 }
 
 func (f *File[T]) openList(group parquet.RowGroup, name string) (c *listCursor, err error) {
@@ -162,32 +165,39 @@ func (c *listCursor) load() error {
 	if len(c.rep) != len(c.def) {
 		return fmt.Errorf("%d repetition and %d definition levels in a page", len(c.rep), len(c.def))
 	}
-	if have := countPresent(c.def, c.present, 0); have != len(c.data) {
+	have := countPresent(c.def, c.present, 0)
+	c.full = have == len(c.def)
+	if have != len(c.data) {
 		return fmt.Errorf("a page promises %d values and holds %d", have, len(c.data))
 	}
 	return nil
 }
 
-// next fills the batch with n rows.
+// next fills the batch with n rows. Rows that lie in one page are not copied.
 func (c *listCursor) next(n int) (err error) {
 	defer Guard(c.path, &err)
 	c.offsets = append(c.offsets[:0], 0)
-	c.values = c.values[:0]
+	c.values = c.copied[:0]
 	started := 0 // rows that have begun in this batch
 	for {
 		for len(c.rep) == 0 {
 			err := c.load()
 			if errors.Is(err, io.EOF) && started == n {
 				c.offsets = append(c.offsets, int32(len(c.values)))
+				c.copied = c.values
 				return nil
 			}
 			if err != nil {
 				return noEOF(err)
 			}
 		}
-		// The end of this batch within the page, in levels and in values.
+		if started == 0 && c.rep[0] != 0 {
+			return errors.New("a page begins in the middle of a row that never began")
+		}
+		// The end of this batch within the page, in levels and in values: row by row, for rows are long and
+		// looking for the byte that begins the next is fast.
 		i, v := 0, 0
-		for ; i < len(c.rep); i++ {
+		for i < len(c.rep) {
 			if c.rep[i] == 0 {
 				if started == n {
 					break
@@ -196,15 +206,25 @@ func (c *listCursor) next(n int) (err error) {
 					c.offsets = append(c.offsets, int32(len(c.values)+v))
 				}
 				started++
-			} else if started == 0 {
-				return errors.New("a page begins in the middle of a row that never began")
 			}
-			if c.def[i] == c.present {
-				v++
+			row := len(c.rep)
+			if at := bytes.IndexByte(c.rep[i+1:], 0); at >= 0 {
+				row = i + 1 + at
 			}
+			if c.full {
+				v += row - i
+			} else {
+				v += countPresent(c.def[i:row], c.present, 0)
+			}
+			i = row
 		}
-		c.values = append(c.values, c.data[:v]...)
 		full := i < len(c.rep)
+		if full && len(c.values) == 0 {
+			c.values = c.data[:v:v]
+		} else {
+			c.values = append(c.values, c.data[:v]...)
+			c.copied = c.values
+		}
 		c.rep, c.def, c.data = c.rep[i:], c.def[i:], c.data[v:]
 		if full {
 			c.offsets = append(c.offsets, int32(len(c.values)))

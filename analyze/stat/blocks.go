@@ -188,16 +188,21 @@ func (out *Summary) judge(w Window, qs []float64, byBlock parts, byConversation 
 	if w.Tau > 0 { // what lasted shorter than that was one moment of the server
 		most = min(most, momentsPerTau*w.Seconds()/w.Tau)
 	}
+	long, short := byLong.effective(), byShort.effective()
+	var conversations []float64
+	if byConversation != nil {
+		conversations = byConversation.effective()
+	}
 	for i, q := range qs {
 		e := &out.Quantiles[i]
 		effective := most
 		for _, j := range []int{i, len(qs) + i} {
-			if byConversation != nil {
-				effective = min(effective, byConversation.effective(j))
+			if conversations != nil {
+				effective = min(effective, conversations[j])
 			}
-			effective = min(effective, byShort.effective(j))
+			effective = min(effective, short[j])
 		}
-		effective = min(effective, byLong.effective(i))
+		effective = min(effective, long[i])
 		e.Effective = effective
 		e.Carried = Carries(q, effective)
 		if share := LowerShare(q, effective, Confidence); share == share {
@@ -351,37 +356,55 @@ func nearer(q float64) float64 {
 	return min(math.Pow(q, 2.0/3), 0.5)
 }
 
-// effective gives the effective number of independent values for the share below limit j: n* = f(1-f)/V,
+// effective gives the effective number of independent values for the share below each limit: n* = f(1-f)/V,
 // where V = m/(m-1) sum (k - f n)^2 / N^2 over the parts is the variance of the share as a ratio, reduced for
 // the degrees of freedom that V has, as Korn and Graubard do (Survey Methodology 24, 1998).
-func (c *parts) effective(j int) float64 {
+func (c *parts) effective() []float64 {
+	k := c.limits
+	out := make([]float64, k)
 	m := float64(c.used)
 	if m < 2 {
-		return min(c.total, 1)
+		for j := range out {
+			out[j] = min(c.total, 1)
+		}
+		return out
 	}
-	var below float64
+	below := make([]float64, k)
 	for id := range c.n {
-		below += float64(c.at[id*c.limits+j])
-	}
-	// The residuals around the share that was found, which ties can put above q.
-	f := below / c.total
-	if f >= 1 || f <= 0 {
-		return m // nothing to estimate the variance from: one value per part
-	}
-	var sum, fourth float64
-	for id, size := range c.n {
-		if size > 0 {
-			d := float64(c.at[id*c.limits+j]) - f*float64(size)
-			sum += d * d
-			fourth += d * d * d * d
+		for j, n := range c.at[id*k : id*k+k] {
+			below[j] += float64(n)
 		}
 	}
-	eff := c.total
-	if v := m / (m - 1) * sum / (c.total * c.total); v > 0 {
-		eff = min(eff, f*(1-f)/v)
+	for j := range below {
+		below[j] /= c.total
 	}
-	t := StudentT(c.total-1) / StudentT(varianceDF(m, sum, fourth))
-	return min(c.total, eff*t*t)
+	// The residuals around the shares that were found, which ties can put above q.
+	squares, fourths := make([]float64, k), make([]float64, k)
+	for id, n := range c.n {
+		if n == 0 {
+			continue
+		}
+		for j, at := range c.at[id*k : id*k+k] {
+			d := float64(at) - below[j]*float64(n)
+			d *= d
+			squares[j] += d
+			fourths[j] += d * d
+		}
+	}
+	all := StudentT(c.total - 1)
+	for j, f := range below {
+		if f >= 1 || f <= 0 {
+			out[j] = m // nothing to estimate the variance from: one value per part
+			continue
+		}
+		eff := c.total
+		if v := m / (m - 1) * squares[j] / (c.total * c.total); v > 0 {
+			eff = min(eff, f*(1-f)/v)
+		}
+		t := all / StudentT(varianceDF(m, squares[j], fourths[j]))
+		out[j] = min(c.total, eff*t*t)
+	}
+	return out
 }
 
 // varianceDF gives the degrees of freedom of a variance that m parts give, from the sums of the second and

@@ -56,32 +56,38 @@ func (h *Histogram) AddAll(values []float64) {
 	if h.n == 0 {
 		h.min, h.max = values[0], values[0]
 	}
-	low, high, sum, sq := h.min, h.max, 0.0, 0.0
-	var page *[pageSize]uint32
-	at := -1
+	// Bits of values from 0 on have the order of the values.
+	low, high := math.Float64bits(max(h.min, 0)), math.Float64bits(max(h.max, 0))
+	var sum, sq float64
 	for _, v := range values {
-		low, high = min(low, v), max(high, v)
 		sum += v
 		sq += v * v
-		if !(v > 0) {
+		bits := math.Float64bits(v)
+		if int64(bits) <= 0 {
 			h.zero++
+			h.min = min(h.min, v)
+			low = min(low, 0)
 			continue
 		}
-		b := int(math.Float64bits(v) >> (52 - histogramBits))
-		if b/pageSize != at {
-			at = b / pageSize
-			page = h.page(at)
+		if bits < low {
+			low = bits
 		}
-		if c := &page[b%pageSize]; *c < math.MaxUint32 {
-			*c++
-		} else {
-			h.count(b, 1)
+		if bits > high {
+			high = bits
 		}
+		b := int(bits >> (52 - histogramBits))
+		if i := b/pageSize - h.first; uint(i) < uint(len(h.pages)) && h.pages[i] != nil {
+			if c := &h.pages[i][b%pageSize]; *c < math.MaxUint32 {
+				*c++
+				continue
+			}
+		}
+		h.count(b, 1)
 	}
 	h.n += uint64(len(values))
 	h.sum += sum
 	h.sq += sq
-	h.min, h.max = low, high
+	h.min, h.max = min(h.min, math.Float64frombits(low)), max(h.max, math.Float64frombits(high))
 }
 
 func (h *Histogram) count(b int, n uint64) {
@@ -249,16 +255,12 @@ func (c counted) order(share float64, up bool) float64 {
 	return v
 }
 
-// SummarizeBlocks works out the distribution of values that were counted by block of time
-// ([Window.BlockOf]), as [Scratch.Summarize] does, to [RelativeError]. clusters is the number of
-// conversations that they come from, and most how many independent values they can be at most: values of
-// one answer are not.
-func SummarizeBlocks(blocks *[Blocks]Histogram, qs []float64, w Window, clusters int, most float64, plain bool) Summary {
-	var all Histogram
-	for b := range blocks {
-		all.Merge(&blocks[b])
-	}
-	out := SummarizeHistogram(&all, qs)
+// SummarizeBlocks works out the distribution of values that were counted, as [Scratch.Summarize] does, to
+// [RelativeError]. blocks has a part of them, by block of time ([Window.BlockOf]), such as those of every
+// so-manieth turn. clusters is the number of conversations that they come from, and most how many independent
+// values they can be at most: values of one answer are not.
+func SummarizeBlocks(all *Histogram, blocks *[Blocks]Histogram, qs []float64, w Window, clusters int, most float64, plain bool) Summary {
+	out := SummarizeHistogram(all, qs)
 	out.Clusters = clusters
 	if plain || all.n == 0 {
 		return out
@@ -272,11 +274,15 @@ func SummarizeBlocks(blocks *[Blocks]Histogram, qs []float64, w Window, clusters
 		limits = append(limits, all.Quantiles(nearer(q))[0])
 	}
 	// Counts are scaled where there are more than the parts' integers hold: only shares matter.
-	scale := 1.0
-	if all.n > math.MaxInt32 {
-		scale = math.MaxInt32 / float64(all.n)
+	var n uint64
+	for b := range blocks {
+		n += blocks[b].n
 	}
-	parts := newParts(Blocks, 2*k, float64(all.n)*scale)
+	scale := 1.0
+	if n > math.MaxInt32 {
+		scale = math.MaxInt32 / float64(n)
+	}
+	parts := newParts(Blocks, 2*k, float64(n)*scale)
 	for b := range blocks {
 		h := &blocks[b]
 		parts.n[b], parts.sum[b] = int32(float64(h.n)*scale), h.sum*scale
@@ -288,7 +294,7 @@ func SummarizeBlocks(blocks *[Blocks]Histogram, qs []float64, w Window, clusters
 		}
 	}
 	out.Mean.Effective = most
-	out.judge(w, qs, parts, nil, min(most, float64(all.n)), counted{&all})
+	out.judge(w, qs, parts, nil, min(most, float64(all.n)), counted{all})
 	return out
 }
 

@@ -16,5 +16,5 @@ func EffectiveTrials(in Sample, w Window) float64 {
 	cluster, clusters := s.renumber(in.Cluster)
 	byConversation, byBlock := countParts(in.Values, cluster, clusters, s.blocks(in.Moments, w), []float64{0.5})
 	byTime := byBlock.join(shortBlocks)
-	return min(n, byConversation.effective(0), byTime.effective(0))
+	return min(n, byConversation.effective()[0], byTime.effective()[0])
 }

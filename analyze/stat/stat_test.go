@@ -405,15 +405,17 @@ func TestSummarizeBlocksEqualsSummarize(t *testing.T) {
 	w := Window{From: 0, To: 600e9, Tau: 0.5}
 	var in Sample
 	var blocks [Blocks]Histogram
+	var all Histogram
 	for i := range 40_000 {
 		at := int64(float64(i) / 40_000 * 600e9)
 		v := math.Exp(0.5*r.NormFloat64() + math.Sin(float64(i)/3000))
 		in.Values, in.Moments, in.Cluster = append(in.Values, v), append(in.Moments, at), append(in.Cluster, int32(i))
 		blocks[w.BlockOf(at)].AddAll([]float64{v})
+		all.Add(v)
 	}
 	qs := []float64{0.5, 0.9, 0.99}
 	var s Scratch
-	want, got := s.Summarize(in, qs, w, false), SummarizeBlocks(&blocks, qs, w, 40_000, 40_000, false)
+	want, got := s.Summarize(in, qs, w, false), SummarizeBlocks(&all, &blocks, qs, w, 40_000, 40_000, false)
 	if got.N != want.N || !near(got.Mean.Value, want.Mean.Value, 1e-9) || !near(got.Std, want.Std, 1e-9) || got.Min != want.Min || got.Max != want.Max {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
