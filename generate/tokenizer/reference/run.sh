@@ -37,3 +37,5 @@ if [ "${2:-}" = bench ]; then
     cd .. && exec go test -run '^$' -bench 'Generate/10000x' -benchtime 1x .
 fi
 go test -count=1 -timeout 5m -run '^TestReference$' -v .
+# And texts of an exact length in the tokens of each.
+go test -count=1 -timeout 5m -run '^TestVoicesAreExactAndJoin$' ../prose
