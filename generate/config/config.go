@@ -35,8 +35,8 @@ func (p *Problems) Count() int { return len(p.list) }
 
 // Under puts a path in front of a name.
 func Under(path, name string) string {
-	if path == "" {
-		return name
+	if path == "" || name == "" {
+		return path + name
 	}
 	return path + "." + name
 }

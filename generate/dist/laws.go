@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -174,74 +175,54 @@ const defaultMedianRatio = 0.85
 //	mu = ln m, sigma = sqrt(2 ln(a/m))
 //	median m, 90th percentile q:  mu = ln m, sigma = ln(q/m) / z90
 func (l *lognormal) check(c checker) {
-	if l.Mean != nil || l.Sigma != nil {
-		if l.Average != nil || l.MedianRatio != nil || l.Median != nil || l.P90 != nil {
-			c.bad("", "lognormal takes mean and sigma (of the underlying normal distribution), or the average and median of the distribution itself, not both")
-			return
+	form, value := "", map[string]float64{"median_ratio": defaultMedianRatio}
+	for _, g := range []struct {
+		name string
+		v    *float64
+	}{{"mean", l.Mean}, {"sigma", l.Sigma}, {"median", l.Median}, {"p90", l.P90}, {"average", l.Average}, {"median_ratio", l.MedianRatio}} {
+		if g.v != nil {
+			form, value[g.name] = form+" "+g.name, *g.v
 		}
-		mean, sigma := c.need("mean", l.Mean), c.need("sigma", l.Sigma)
-		if mean && *l.Mean > 100 {
-			c.bad("mean", "%v is the mean of the logarithm: e^%v is beyond anything; did you mean average?", *l.Mean, *l.Mean)
-		}
-		if sigma && *l.Sigma < 0 {
-			c.bad("sigma", "%v must not be negative", *l.Sigma)
-		}
-		if mean && sigma {
-			l.mu, l.sigma = *l.Mean, *l.Sigma
+	}
+	median, ratio := value["median"], value["median_ratio"]
+	switch form {
+	case " mean sigma":
+		if l.mu, l.sigma = *l.Mean, *l.Sigma; l.mu > 100 {
+			c.bad("mean", "%v is the mean of the logarithm: e^%v is beyond anything; did you mean average?", l.mu, l.mu)
+		} else if l.sigma < 0 {
+			c.bad("sigma", "%v must not be negative", l.sigma)
 		}
 		return
-	}
-	median, ratio := 0.0, defaultMedianRatio
-	if l.Median != nil {
-		if !c.positive("median", l.Median) || !l.withMedian(c) {
+	case " median p90":
+		if !c.positive("median", l.Median) {
 			return
 		}
-		median = *l.Median
-		if l.P90 != nil {
-			l.mu, l.sigma = random.Log(median), random.Log(*l.P90/median)/z90
+		if *l.P90 < median {
+			c.bad("p90", "%v is less than the median, %v", *l.P90, median)
+		}
+		l.mu, l.sigma = random.Log(median), random.Log(*l.P90/median)/z90
+		return
+	case " median average":
+		if !c.positive("median", l.Median) {
 			return
+		}
+		if *l.Average < median {
+			c.bad("average", "%v is less than the median, %v, which no lognormal can have", *l.Average, median)
 		}
 		ratio = median / *l.Average
-	} else {
-		if l.P90 != nil {
-			c.bad("median", "missing; p90 goes with it")
-		}
-		if l.MedianRatio != nil {
-			ratio = *l.MedianRatio
+	case " average", " average median_ratio":
+		if *l.Average < 1 {
+			c.bad("average", "%v must be at least 1", *l.Average)
 		}
 		if ratio <= 0 || ratio >= 1 {
 			c.bad("median_ratio", "%v must be between 0 and 1, both excluded", ratio)
-			ratio = defaultMedianRatio
-		}
-		if !c.need("average", l.Average) {
-			return
-		}
-		if *l.Average < 1 {
-			c.bad("average", "%v must be at least 1", *l.Average)
-			return
 		}
 		median = *l.Average * ratio
+	default:
+		c.bad("", "lognormal takes average with median_ratio or without, or median with p90 or average, or mean and sigma of the logarithm; here are:%s", cmp.Or(form, " none of them"))
+		return
 	}
 	l.mu, l.sigma = random.Log(median), math.Sqrt(2*random.Log(1/ratio))
-}
-
-// withMedian looks at what stands beside a median.
-func (l *lognormal) withMedian(c checker) bool {
-	switch {
-	case l.MedianRatio != nil:
-		c.bad("median_ratio", "give either median or median_ratio")
-	case l.P90 != nil && l.Average != nil:
-		c.bad("p90", "median with p90, or median with average, not all three")
-	case l.P90 != nil && *l.P90 < *l.Median:
-		c.bad("p90", "%v is less than the median, %v", *l.P90, *l.Median)
-	case l.Average != nil && *l.Average < *l.Median:
-		c.bad("average", "%v is less than the median, %v, which no lognormal can have", *l.Average, *l.Median)
-	case l.P90 == nil && l.Average == nil:
-		c.bad("p90", "missing; median goes with p90 or with average")
-	default:
-		return true
-	}
-	return false
 }
 
 func (l *lognormal) draw(r *rand.Rand) float64 {
