@@ -52,14 +52,22 @@ func newAIPerf(im *Importer, src *source) (reader, error) {
 	a := &aiperf{}
 	begun := false
 	err := im.each(src, func(rec rawjson.Record) {
-		var s struct {
-			Turns []struct {
-				Timestamp number `json:"timestamp"`
-				Delay     number `json:"delay"`
-			} `json:"turns"`
+		type times struct {
+			Timestamp number `json:"timestamp"`
+			Delay     number `json:"delay"`
 		}
-		if json.Unmarshal(rec.Data, &s) == nil && len(s.Turns) > 0 && s.Turns[0].Timestamp.given && !s.Turns[0].Delay.given {
-			a.earliest(s.Turns[0].Timestamp.v, &begun)
+		var s struct {
+			times
+			Turns []times `json:"turns"`
+		}
+		if json.Unmarshal(rec.Data, &s) != nil {
+			return
+		}
+		if len(s.Turns) > 0 {
+			s.times = s.Turns[0]
+		}
+		if s.Timestamp.given && !s.Delay.given {
+			a.earliest(s.Timestamp.v, &begun)
 		}
 	})
 	if err != nil {
@@ -108,6 +116,12 @@ func (a aiperfSessions) next() (Item, error) {
 			return made{}, parseError(err)
 		}
 		b := a.begin(s.ID, item.where.Record)
+		if s.Turns == nil {
+			s.Turns = make([]aiperfTurn, 1)
+			if err := json.Unmarshal(data, &s.Turns[0]); err != nil {
+				return made{}, parseError(err)
+			}
+		}
 		for i := range s.Turns {
 			if p := b.turn(i, &s.Turns[i], nil); p != nil {
 				return made{}, p

@@ -318,7 +318,7 @@ func TestShareGPTRepeated(t *testing.T) {
 }
 
 func TestUniqueIdentifiers(t *testing.T) {
-	var s idSet
+	s := idSet{}
 	var got []string
 	for _, id := range []string{"a", "a#2", "a", "a", "b", "a", "a#5", "b", "b#2", "b#2"} {
 		got = append(got, s.unique(id))

@@ -23,7 +23,7 @@ const (
 	Mooncake      Format = "mooncake"        // requests with hashes of blocks, 512 tokens where nothing tells otherwise
 	Qwen          Format = "qwen"            // Qwen-Bailian: the same with chats and parents, 16-token blocks
 	Agent         Format = "agent"           // traces of coding agents, one JSON object each
-	AIPerf        Format = "aiperf"          // sessions of turns with text
+	AIPerf        Format = "aiperf"          // sessions of turns with text, or single turns
 	AIPerfRaw     Format = "aiperf-mooncake" // AIPerf's Mooncake variant: one turn per line
 	Azure         Format = "azure"           // Azure's LLM inference traces: arrivals and lengths
 	BurstGPT      Format = "burstgpt"        // BurstGPT: the same with sessions
@@ -46,6 +46,7 @@ var formats = []struct {
 	{Azure, all("contexttokens", "generatedtokens"), newAzure},
 	{BurstGPT, all("requesttokens", "responsetokens"), newBurst},
 	{Chat, (*chatshape.Reader).Matches, newChats},
+	{AIPerf, all("text|texts", "output_length|timestamp|delay|image|images|extra"), newAIPerf}, // a turn alone
 	{Conversations, func(*chatshape.Reader, map[string]byte) bool { return false }, newRows},
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 func TestIDsAreMadeUnique(t *testing.T) {
-	var s idSet
+	s := idSet{}
 	seen := map[string]bool{}
 	for i := range 20_000 {
 		id := s.unique(fmt.Sprintf("c%d", i%7_000))

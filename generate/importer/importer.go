@@ -148,8 +148,8 @@ func Open(paths []string, opts Options) (*Importer, error) {
 	if opts.Join == "" {
 		opts.Join = JoinAuto
 	}
-	im := &Importer{opts: opts, chats: chatshape.Reader{Columns: opts.Columns}, systems: map[uint64]struct{}{}, cache: infiniteCache{}}
-	im.report = Report{Skipped: map[string]int64{}, noted: map[string]*noted{}, formats: map[Format]int64{}}
+	im := &Importer{opts: opts, chats: chatshape.Reader{Columns: opts.Columns}, systems: map[uint64]struct{}{}, ids: idSet{}, cache: infiniteCache{}}
+	im.report = Report{Skipped: map[string]int64{}, noted: map[string]*noted{}, formats: map[Format]struct{}{}}
 	im.blocks = &blockText{tok: opts.Tokenizer, seed: opts.Seed, prose: sync.OnceValues(func() (*prose.Prose, error) {
 		p, err := prose.New(opts.Tokenizer)
 		if err != nil {
@@ -244,8 +244,7 @@ func (im *Importer) begin(src *source) error {
 	if im.opts.Tokenizer == nil && format != Chat && format != Conversations {
 		return fmt.Errorf("it is a trace (%s) without texts: make a dataset of it with 'parley generate --from %s'", format, src.name)
 	}
-	im.report.formats[format]++
-	im.report.noteAt("files read as "+string(format), Where{File: src.name}, "")
+	im.report.took(format, src.name)
 	for _, f := range formats {
 		if f.format == format {
 			im.reader, err = f.open(im, src)

@@ -202,7 +202,7 @@ func (im *Importer) anyParts(src *source) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var seen hashSet
+	seen := map[uint64]bool{}
 	for {
 		rec, err := c.Next()
 		if errors.Is(err, io.EOF) {
@@ -213,10 +213,10 @@ func (im *Importer) anyParts(src *source) (bool, error) {
 		}
 		if name, _, ok := splitID(im.chats.ID(rec.Data)); ok && rec.Bad == "" {
 			h := maphash.String(idSeed, name)
-			if seen.has(h) {
+			if seen[h] {
 				return true, nil
 			}
-			seen.add(h)
+			seen[h] = true
 		}
 	}
 }

@@ -31,6 +31,27 @@ func TestAIPerf(t *testing.T) {
 	}
 }
 
+// TestAIPerfParameters keeps what each turn asks for, and reads turns that are records of their own.
+func TestAIPerfParameters(t *testing.T) {
+	lines := `{"session_id":"s","turns":[{"text":"one","extra":{"top_p":0.5,"a":{"b":[1]}}},{"text":"two","max_tokens":7,"image":"pic.png"}]}
+{"text":"alone","output_length":12.0,"timestamp":1766000000500}
+{"texts":["a"],"output_length":3,"timestamp":1766000000000,"extra":{"seed":1}}
+`
+	rows, r := read(t, write(t, "p.jsonl", lines), Options{})
+	if len(rows) != 3 || r.Format() != string(AIPerf) {
+		t.Fatalf("%d rows, %+v", len(rows), r)
+	}
+	if b := rows[0].Turns[0].Body; b == nil || *b != `{"a":{"b":[1]},"top_p":0.5}` || rows[0].Turns[1].Body != nil || num(rows[0].Turns[1].OutputTokens) != 7 {
+		t.Errorf("turns %+v", rows[0].Turns)
+	}
+	if outline(rows[1]) != "u:alone" || num(rows[1].Turns[0].OutputTokens) != 12 || *rows[1].StartOffsetMS != 500 || *rows[2].StartOffsetMS != 0 || *rows[2].Turns[0].Body != `{"seed":1}` {
+		t.Errorf("%+v %+v", rows[1], rows[2])
+	}
+	if n := strings.Join(r.Notes, "\n"); !strings.Contains(n, "images left out: a name of a file is no URL and no data: 1 (") || !strings.Contains(n, "p.jsonl:1 (record 1): pic.png") {
+		t.Errorf("notes %s", n)
+	}
+}
+
 func TestAIPerfRaw(t *testing.T) {
 	lines := `{"session_id":"b","delay":0,"input_length":600,"output_length":4,"hash_ids":[7,8]}
 {"session_id":"a","timestamp":10,"text_input":"hello","output_length":4}

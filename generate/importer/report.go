@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
-	"math/bits"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -25,7 +23,7 @@ type Report struct {
 	Notes         []string  // what was done to the rest, such as parts joined, with an example each
 
 	mu      sync.Mutex
-	formats map[Format]int64 // files
+	formats map[Format]struct{}
 	noted   map[string]*noted
 	several bool // several files are read
 }
@@ -146,6 +144,14 @@ func (r *Report) noteAt(what string, w Where, detail string) {
 	r.count(what, 1, example)
 }
 
+// took notes that a file is read as a format.
+func (r *Report) took(f Format, file string) {
+	r.noteAt("files read as "+string(f), Where{File: file}, "")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.formats[f] = struct{}{}
+}
+
 func (r *Report) count(what string, n int64, example string) {
 	if r.noted[what] == nil {
 		r.noted[what] = &noted{example: example}
@@ -179,113 +185,28 @@ func (r *Report) clone() *Report {
 	return c
 }
 
-// idSet makes identifiers unique. It keeps a hash of 8 bytes for each different one instead of the text
-// itself; two with the same hash would only be renamed.
-type idSet struct {
-	once hashSet           // those that came at least once
-	more map[uint64]uint32 // how often those came that came more than once
-}
-
-// times says how often an identifier came.
-func (s *idSet) times(h uint64) uint32 {
-	if n, ok := s.more[h]; ok {
-		return n
-	}
-	if s.once.has(h) {
-		return 1
-	}
-	return 0
-}
-
-// count adds one to how often an identifier came, and gives the sum.
-func (s *idSet) count(h uint64) uint32 {
-	n := s.times(h) + 1
-	if n == 1 {
-		s.once.add(h)
-		return n
-	}
-	if s.more == nil {
-		s.more = map[uint64]uint32{}
-	}
-	s.more[h] = n
-	return n
-}
+// idSet makes identifiers unique. It keeps a hash of each instead of the text itself: two with the same hash
+// would only be renamed.
+type idSet map[uint64]uint32 // how often an identifier came, or was given
 
 // idSeed is one for all, so that the same hash is the same identifier within a process; what is written
 // never depends on it but in a collision of 64 bits.
 var idSeed = maphash.MakeSeed()
 
-// given says whether an identifier may have been made up for an earlier record.
-func (s *idSet) given(id string) bool {
-	i := strings.LastIndexByte(id, '#')
-	if i < 0 {
-		return false
-	}
-	n, err := strconv.ParseUint(id[i+1:], 10, 32)
-	return err == nil && n >= 2 && uint64(s.times(maphash.String(idSeed, id[:i]))) >= n
-}
-
 // unique gives the identifier as it is the first time, and later with "#" and how often it came. Should
 // the source itself have such an identifier, the count goes on until it has none.
-func (s *idSet) unique(id string) string {
+func (s idSet) unique(id string) string {
 	h := maphash.String(idSeed, id)
-	n := s.count(h)
-	if n == 1 {
-		if !s.given(id) {
-			return id
+	n := s[h] + 1
+	try := id
+	for n > 1 {
+		try = fmt.Sprintf("%s#%d", id, n)
+		if given := maphash.String(idSeed, try); s[given] == 0 {
+			s[given] = 1
+			break
 		}
-		n = s.count(h)
+		n++
 	}
-	for {
-		try := fmt.Sprintf("%s#%d", id, n)
-		if s.times(maphash.String(idSeed, try)) == 0 {
-			return try
-		}
-		n = s.count(h)
-	}
-}
-
-// hashSet is a set of hashes in a table with linear probing: some 12 bytes for each, where a map takes 30.
-type hashSet struct {
-	table []uint64 // 0 where none is
-	n     int
-	zero  bool // the hash 0 itself
-}
-
-func (s *hashSet) has(h uint64) bool {
-	if h == 0 {
-		return s.zero
-	}
-	return s.n > 0 && *s.place(h) == h
-}
-
-func (s *hashSet) add(h uint64) {
-	if h == 0 {
-		s.zero = true
-		return
-	}
-	if 4*(s.n+1) > 3*len(s.table) {
-		old := s.table
-		s.table = make([]uint64, max(1024, len(old)+len(old)/2))
-		for _, h := range old {
-			if h != 0 {
-				*s.place(h) = h
-			}
-		}
-	}
-	if at := s.place(h); *at == 0 {
-		*at = h
-		s.n++
-	}
-}
-
-// place gives where a hash is, or where it belongs.
-func (s *hashSet) place(h uint64) *uint64 {
-	i, _ := bits.Mul64(h, uint64(len(s.table))) // the hash as a fraction of its range, times the length
-	for s.table[i] != 0 && s.table[i] != h {
-		if i++; i == uint64(len(s.table)) {
-			i = 0
-		}
-	}
-	return &s.table[i]
+	s[h] = n
+	return try
 }
