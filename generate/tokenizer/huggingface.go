@@ -113,7 +113,7 @@ func (f *hfFile) tokenizer() (*Tokenizer, error) {
 	if s := string(f.Truncation); s != "" && s != "null" {
 		t.notes = append(t.notes, "the file asks for truncation; counts are of the whole text")
 	}
-	sum := hashHuggingFace(f, merges)
+	sum := hashHuggingFace(f, merges, bytes)
 	t.hash = func() string { return sum }
 	return t, nil
 }
@@ -346,7 +346,7 @@ func (t *Tokenizer) addTokens(list []hfAdded) error {
 	return nil
 }
 
-func hashHuggingFace(f *hfFile, merges [][2]string) string {
+func hashHuggingFace(f *hfFile, merges [][2]string, byBytes bool) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h) // deterministic: the values are structs and lists
 	parts := []any{"tokenizer.json", f.Normalizer, f.PreTokenizer, f.AddedTokens, f.Model.IgnoreMerges}
@@ -360,15 +360,15 @@ func hashHuggingFace(f *hfFile, merges [][2]string) string {
 			fmt.Fprintf(h, "%v", err)
 		}
 	}
-	text := make([]string, 0, len(f.Model.vocab))
-	for s, id := range f.Model.vocab {
-		if int(id) >= len(text) {
-			text = append(text, make([]string, int(id)+1-len(text))...)
+	text := f.Model.vocab
+	if byBytes { // tokens are hashed as the bytes that they stand for
+		text = make(map[string]int32, len(f.Model.vocab))
+		for s, id := range f.Model.vocab {
+			if b, ok := fromByteAlphabet(s); ok {
+				s = b
+			}
+			text[s] = id
 		}
-		if b, ok := fromByteAlphabet(s); ok {
-			s = b
-		}
-		text[id] = s
 	}
 	hashTokens(h, text)
 	for _, m := range merges {

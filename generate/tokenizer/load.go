@@ -15,7 +15,7 @@ const maxFile = 512 << 20
 
 // Load gives the tokenizer of that name, or reads it from a file: a tokenizer.json, a tekken.json, a
 // SentencePiece model, or a rank file in tiktoken's form. A directory stands for the first of tokenizer.json,
-// tekken.json and tokenizer.model in it. After the path of a rank file, "#"
+// tekken.json, tokenizer.model and tiktoken.model in it. After the path of a rank file, "#"
 // and a name choose the splitting rules ("my.tiktoken#cl100k_base"). The empty name is [Default].
 func Load(nameOrFile string) (*Tokenizer, error) {
 	if nameOrFile == "" {
@@ -39,14 +39,14 @@ func Load(nameOrFile string) (*Tokenizer, error) {
 	}
 	if info.IsDir() {
 		dir := path
-		for _, name := range []string{"tokenizer.json", "tekken.json", "tokenizer.model"} {
+		for _, name := range []string{"tokenizer.json", "tekken.json", "tokenizer.model", "tiktoken.model"} {
 			path = filepath.Join(dir, name)
 			if info, err = os.Stat(path); err == nil {
 				break
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tokenizer: the directory %s has no tokenizer.json, tekken.json or tokenizer.model", dir)
+			return nil, fmt.Errorf("tokenizer: the directory %s has no tokenizer.json, tekken.json, tokenizer.model or tiktoken.model", dir)
 		}
 	}
 	if info.Size() > maxFile {

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -9,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"maps"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -212,24 +215,19 @@ func fromRanks(name string, vocab map[string]int32, r rules, plus int32) (*Token
 	t.hash = sync.OnceValue(func() string {
 		h := sha256.New()
 		fmt.Fprintf(h, "ranks\n%q\nnfc %v\n", r.pattern, r.nfc)
-		text := make([]string, 0, len(vocab))
-		for s, id := range vocab {
-			if int(id) >= len(text) {
-				text = append(text, make([]string, int(id)+1-len(text))...)
-			}
-			text[id] = s
-		}
-		hashTokens(h, text)
+		hashTokens(h, vocab)
 		return hex.EncodeToString(h.Sum(nil))
 	})
 	return t, nil
 }
 
 // hashTokens adds the tokens by identifier to a hash.
-func hashTokens(h hash.Hash, text []string) {
-	for id, s := range text {
+func hashTokens(h hash.Hash, vocab map[string]int32) {
+	tokens := slices.Collect(maps.Keys(vocab))
+	slices.SortFunc(tokens, func(a, b string) int { return cmp.Or(cmp.Compare(vocab[a], vocab[b]), cmp.Compare(a, b)) })
+	for _, s := range tokens {
 		if s != "" {
-			fmt.Fprintf(h, "%d %x\n", id, s)
+			fmt.Fprintf(h, "%d %x\n", vocab[s], s)
 		}
 	}
 }
