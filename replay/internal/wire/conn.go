@@ -32,6 +32,7 @@ type conn struct {
 	dnsNS, connectNS, tlsNS int64
 
 	mu          sync.Mutex
+	writing     bool // beside a reading without a poller
 	interrupted bool
 }
 
@@ -50,6 +51,13 @@ func (c *conn) interrupt() {
 	defer c.mu.Unlock()
 	c.interrupted = true
 	c.setDeadline(past)
+}
+
+// usable tells whether the connection has not been interrupted.
+func (c *conn) usable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.interrupted
 }
 
 // past is a deadline that has passed.
@@ -102,11 +110,15 @@ func (c *conn) start(f reader, length int) {
 		c.polled.Start(f)
 	case length > piece:
 		ahead := make(chan error, 1)
-		c.ahead = ahead
+		c.ahead, c.writing = ahead, true
 		go func() {
-			err := c.read()
-			ahead <- err
-			c.interrupt() // the writing is in vain
+			ahead <- c.read()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.writing { // in vain
+				c.interrupted = true
+				c.setDeadline(past)
+			}
 		}()
 	}
 }
@@ -189,6 +201,11 @@ func (c *conn) write(bufs net.Buffers, scratch []byte, moved func()) (total int6
 		total, err = c.sc.WriteBuffers(&bufs)
 		return total, scratch, err
 	}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.writing = false
+	}()
 	for _, b := range bufs {
 		for len(b) > 0 {
 			if total > 0 {

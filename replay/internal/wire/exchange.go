@@ -199,7 +199,7 @@ func (x *exchange) attempt(ctx context.Context, t *TurnRequest, body [][]byte, l
 	stop := context.AfterFunc(ctx, cn.interrupt)
 	keep := false
 	defer func() {
-		if stop() && keep {
+		if stop() && keep && cn.usable() {
 			cn.uses++
 			c.pool.put(cn, c.clk.Now())
 		} else {

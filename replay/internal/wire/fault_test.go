@@ -228,6 +228,34 @@ func TestRefusedWhileWriting(t *testing.T) {
 	}
 }
 
+// A connection that has carried a large request carries another.
+func TestLargeRequests(t *testing.T) {
+	overEach(t, func(nc net.Conn) {
+		buf := make([]byte, 1<<20)
+		for {
+			for n := 0; n < 20<<20; {
+				k, err := nc.Read(buf)
+				if n += k; err != nil {
+					return
+				}
+			}
+			nc.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			io.Copy(io.Discard, nc) // the rest
+			nc.SetReadDeadline(time.Time{})
+			io.WriteString(nc, response())
+		}
+	}, func(t *testing.T, o Options) {
+		c := newClient(t, o)
+		for i := range 3 {
+			row, _ := send(context.Background(), large(t, c), TurnRequest{})
+			expect(t, row, schemas.StatusOK, "")
+			if *row.ConnReused != (i > 0) || row.Attempts != 1 {
+				t.Errorf("request %d: reused %t, attempts %d", i, *row.ConnReused, row.Attempts)
+			}
+		}
+	})
+}
+
 // A server that never reads cannot hold a turn, either.
 func TestServerThatDoesNotRead(t *testing.T) {
 	release := make(chan struct{})

@@ -62,6 +62,9 @@ func TestTLS(t *testing.T) {
 	ts := quietServer(t, streaming)
 	ts.StartTLS()
 	ca := certificate(t, ts)
+	older := quietServer(t, streaming)
+	older.TLS = &tls.Config{MaxVersion: tls.VersionTLS12}
+	older.StartTLS()
 	host := strings.TrimPrefix(ts.URL, "https://")
 	plain := quietServer(t, streaming)
 	plain.Start()
@@ -74,6 +77,7 @@ func TestTLS(t *testing.T) {
 		{"not trusted", ts.URL, func(*Options) {}, schemas.StatusTransportError, KindTLSVerify},
 		{"trusted", ts.URL, func(o *Options) { o.CAFile = ca }, schemas.StatusOK, ""},
 		{"not looked at", ts.URL, func(o *Options) { o.Insecure = true }, schemas.StatusOK, ""},
+		{"TLS 1.2", older.URL, func(o *Options) { o.Insecure = true }, schemas.StatusOK, ""},
 		{"another host's", "https://localhost:" + host[strings.LastIndex(host, ":")+1:], func(o *Options) { o.CAFile = ca }, schemas.StatusTransportError, KindTLSVerify},
 		{"no TLS there", strings.Replace(plain.URL, "http:", "https:", 1), func(*Options) {}, schemas.StatusTransportError, KindTLS},
 		{"TLS there", strings.Replace(ts.URL, "https:", "http:", 1), func(*Options) {}, schemas.StatusHTTPError, api.KindBadRequest},
