@@ -168,13 +168,12 @@ func (a *analysis) measure(w stat.Window) {
 // memory gives what says how long the server remembers what it did.
 func (a *analysis) memory(r *run) stat.Load {
 	l := stat.Load{Waiting: math.NaN()}
-	sent, first := a.f.ints("sent_ns"), a.f.ints("first_token_ns")
+	sent, until := a.f.ints("sent_ns"), a.f.awaitedUntil()
 	for row, s := range sent {
 		if s == schemas.NullInt || !a.w.during(s) {
 			continue
 		}
-		l.Sent = append(l.Sent, s)
-		l.First = append(l.First, max(first[row], s-1))
+		l.Sent, l.First = append(l.Sent, s), append(l.First, until[row])
 	}
 	if c := r.meta.Concurrency; c != nil && len(l.Sent) > 0 {
 		l.Longest = float64(*c) / float64(len(l.Sent)) * float64(a.w.length()) / 1e9

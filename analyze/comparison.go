@@ -140,7 +140,7 @@ func (r *run) turns(o *Options) ([]compare.Turn, []int32, map[string][]float64) 
 	f := r.frame
 	w, _ := findWindow(r, f, o.Window)
 	turn, ids, instance := f.ints("turn"), f.strs("conversation_id"), f.ints("instance")
-	awaiting := f.awaiting()
+	awaiting := stat.Awaiting(f.ints("sent_ns"), f.awaitedUntil())
 	var out []compare.Turn
 	var others []int32
 	latency := map[string][]float64{}
@@ -166,17 +166,17 @@ func (r *run) turns(o *Options) ([]compare.Turn, []int32, map[string][]float64) 
 	return out, others, latency
 }
 
-// awaiting gives, for each row, how many other turns awaited their first token when it was sent.
-func (f *frame) awaiting() []int32 {
+// awaitedUntil gives, for each row, until when its turn awaited its first token: to its end if none came.
+func (f *frame) awaitedUntil() []int64 {
 	sent, first := f.ints("sent_ns"), f.ints("first_token_ns")
-	until := make([]int64, f.rows) // a turn without a token awaited it to its end
+	until := make([]int64, f.rows)
 	for row := range until {
 		until[row] = first[row]
 		if sent[row] != schemas.NullInt && first[row] == schemas.NullInt {
 			until[row] = f.end[row]
 		}
 	}
-	return stat.Awaiting(sent, until)
+	return until
 }
 
 // trials is how many independent trials the turns of a run count for, in whether they failed and whether they

@@ -33,7 +33,7 @@ type simulationSize struct {
 func simulation() simulationSize {
 	switch os.Getenv("PARLEY_SIMULATE") {
 	case "full":
-		return simulationSize{"full", 300, []int{60, 600, 1800}, 200_000, 1000, 300, 300, 1.65}
+		return simulationSize{"full", 200, []int{60, 600, 1800}, 200_000, 400, 200, 200, 1.65}
 	case "short":
 		return simulationSize{"short", 60, []int{600}, 60_000, 40, 40, 60, 2.6}
 	}

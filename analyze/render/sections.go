@@ -345,18 +345,27 @@ func longRun(low, high analyze.Num) string {
 func rates(r *analyze.RunResult) section {
 	t, k := &r.Total.Throughput, &r.Total.Tokens
 	s := section{title: "Throughput over " + seconds(t.Seconds), left: 1, header: []string{"", "value"}}
-	add := func(name, value string) {
-		if value != none {
+	long := t.RequestsLow.Known() || t.CompletionLow.Known() // otherwise the table of intervals says why not
+	if long {
+		s.header = append(s.header, "in the long run")
+	}
+	rate := func(name, value, interval string) {
+		switch {
+		case value == none:
+		case long:
+			s.rows = append(s.rows, []string{name, value, interval})
+		default:
 			s.rows = append(s.rows, []string{name, value})
 		}
 	}
-	add("Requests per second", number(t.Requests))
+	add := func(name, value string) { rate(name, value, "") }
+	rate("Requests per second", number(t.Requests), longRun(t.RequestsLow, t.RequestsHigh))
 	add("Conversations started per second", number(t.Conversations))
 	add("Prompt tokens per second", number(t.PromptTokens))
 	add("  of them cached", number(t.CachedTokens))
-	add("Output tokens per second", number(t.CompletionTokens))
+	rate("Output tokens per second", number(t.CompletionTokens), longRun(t.CompletionLow, t.CompletionHigh))
 	add("  in the best second", number(t.PeakTokenRate))
-	add("All tokens per second", number(t.TotalTokens))
+	rate("All tokens per second", number(t.TotalTokens), longRun(t.TotalLow, t.TotalHigh))
 	add("Output tokens per second and user (1/TPOT)", number(t.TokensPerUser))
 	add("Requests in flight, mean", number(t.MeanInFlight))
 	add("Requests in flight, peak", count(t.PeakInFlight))

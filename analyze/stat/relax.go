@@ -47,8 +47,8 @@ func Relaxation(series []float64, dt float64) float64 {
 
 // Load is what a run says of how much of the server was in use.
 type Load struct {
-	// Sent and First are when each turn was sent and its first token came, in nanoseconds; First is below
-	// Sent where none came.
+	// Sent and First are when each turn was sent, and its first token came or it ended without one, in
+	// nanoseconds.
 	Sent, First []int64
 	// Waiting is the share of time in which requests waited in the server's queue, from its telemetry; NaN
 	// if it does not say.
@@ -83,11 +83,7 @@ func (w Window) tau(l Load) float64 {
 			continue
 		}
 		turns++
-		end := l.First[i]
-		if end < s || end > w.To {
-			end = w.To
-		}
-		from, to = append(from, s), append(to, end)
+		from, to = append(from, s), append(to, min(max(l.First[i], s), w.To))
 	}
 	if turns < 2*shortBlocks || w.To <= w.From {
 		return math.NaN()
