@@ -1,6 +1,7 @@
 package generate_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,36 @@ func TestImport(t *testing.T) {
 	}
 	if rep, rows := run(t, generate.Options{Import: []string{name}, Conversations: 7}); len(rows) != 7 || rep.Conversations != 7 {
 		t.Errorf("asked for 7 conversations, got %d", len(rows))
+	}
+}
+
+// What is read ahead of the last conversation that is wanted leaves no trace, however far that went.
+func TestLimitOverSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.json", "b.json", "c.json", "d.csv"} {
+		text := shareGPT(20, 1)
+		if name == "d.csv" {
+			text = "no dataset at all"
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var first []byte
+	for i := range 6 {
+		rep, rows := run(t, generate.Options{Import: []string{dir}, Conversations: 21, Workers: 1 + 3*i})
+		data, err := os.ReadFile(rep.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := strings.Join(rep.Notes, "\n"); len(rows) != 21 || !strings.Contains(notes, "files read as chat: 2 (") || strings.Contains(notes, "left out") {
+			t.Errorf("%d conversations, notes:\n%s", len(rows), notes)
+		}
+		if first == nil {
+			first = data
+		} else if !bytes.Equal(data, first) {
+			t.Errorf("%d workers make another file", 1+3*i)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func TestDetect(t *testing.T) {
 		{"instruction,input,output\n", Chat},
 	} {
 		im, err := Open([]string{write(t, "f", c.head)}, Options{Tokenizer: tok(t)})
-		if err != nil || im.Format() != string(c.want) {
+		if err != nil || im.format != c.want {
 			t.Errorf("%.60q: got %v, want %q", c.head, err, c.want)
 		}
 		if im != nil {

@@ -95,6 +95,8 @@ type Importer struct {
 	files  []input // still to be opened
 	source *source
 	reader reader
+	format Format // of the source
+	told   []told
 	keep   []*source // read to their ends; work on their items may still want them
 	blocks *blockText
 	cache  infiniteCache // of a coding agents' traces, over all files
@@ -123,8 +125,28 @@ type Item struct {
 	records int64 // of the source that it stands for
 	problem *problem
 	notes   []chatshape.Note // of reading it
+	told    []told           // of what was read before it
+	format  Format
 	work    func() (made, *problem)
 	exact   bool // turns carry their token counts already
+}
+
+// told is a note of reading. It goes with the item that is read next, so that what was read ahead of the last
+// conversation that is wanted leaves no trace.
+type told struct {
+	what    string
+	n       int64
+	example string
+}
+
+func (im *Importer) tell(what string, n int64, example string) {
+	im.told = append(im.told, told{what, n, example})
+}
+
+func (im *Importer) tellAll(list []told) {
+	for _, t := range list {
+		im.report.note(t.what, t.n, t.example)
+	}
 }
 
 // made is what came of the work on an item.
@@ -169,7 +191,10 @@ func Open(paths []string, opts Options) (*Importer, error) {
 	im.report.several = len(im.files) > 1
 	if err := im.advance(); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("import: none of the files in %s is a dataset: %s", strings.Join(paths, ", "), im.report.leftOut())
+			err = errors.New("import: no file is given")
+			if len(im.told) > 0 {
+				err = fmt.Errorf("import: none of the files in %s is a dataset: %s", strings.Join(paths, ", "), im.told[0].example)
+			}
 		}
 		return nil, errors.Join(err, im.Close())
 	}
@@ -198,7 +223,7 @@ func (im *Importer) advance() error {
 		err = im.begin(src)
 		var no *notDataset
 		if f.folder && errors.As(err, &no) {
-			im.report.noteAt(leftOutFiles, Where{File: src.name}, no.Error())
+			im.tell(leftOutFiles, 1, src.name+": "+no.Error())
 			continue
 		}
 		if err != nil {
@@ -244,7 +269,8 @@ func (im *Importer) begin(src *source) error {
 	if im.opts.Tokenizer == nil && format != Chat && format != Conversations {
 		return fmt.Errorf("it is a trace (%s) without texts: make a dataset of it with 'parley generate --from %s'", format, src.name)
 	}
-	im.report.took(format, src.name)
+	im.format = format
+	im.tell("files read as "+string(format), 1, src.name)
 	for _, f := range formats {
 		if f.format == format {
 			im.reader, err = f.open(im, src)
@@ -285,6 +311,7 @@ func (im *Importer) Items() iter.Seq2[Item, error] {
 			} else if err != nil {
 				err = fmt.Errorf("import: %s: %w", im.source.name, err)
 			}
+			item.format, item.told, im.told = im.format, im.told, nil
 			if !yield(item, err) || err != nil {
 				return
 			}
@@ -324,6 +351,8 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 	if im.finished {
 		return nil, false
 	}
+	im.tellAll(res.item.told)
+	im.report.formats[res.item.format] = struct{}{}
 	im.report.Read += res.item.records
 	p := res.problem
 	if p == nil {
@@ -335,7 +364,11 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 	}
 	im.report.Kept += res.item.records
 	for _, n := range append(res.item.notes, res.notes...) {
-		im.report.noteAt(n.What, res.item.where, n.Detail)
+		example := res.item.where.String()
+		if n.Detail != "" {
+			example += ": " + n.Detail
+		}
+		im.report.note(n.What, 1, example)
 	}
 	renamed := map[string]string{}
 	rows := res.rows
@@ -344,7 +377,7 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 		if id := im.ids.unique(c.ConversationID); id != c.ConversationID {
 			renamed[c.ConversationID] = id
 			c.ConversationID = id
-			im.report.noteAt("identifiers that came twice and were made unique", res.item.where, "")
+			im.report.note("identifiers that came twice and were made unique", 1, res.item.where.String())
 		}
 		if c.ParentID != nil {
 			if id, ok := renamed[*c.ParentID]; ok {
@@ -428,5 +461,11 @@ func (im *Importer) Bad() *Problem {
 	return nil
 }
 
-// Report tells what was read, kept and left out so far.
-func (im *Importer) Report() *Report { return im.report.clone() }
+// Report tells what was read, kept and left out, after the last item.
+func (im *Importer) Report() *Report {
+	if !im.finished {
+		im.tellAll(im.told) // of files after the last item
+		im.told = nil
+	}
+	return im.report.clone()
+}

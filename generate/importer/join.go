@@ -170,11 +170,11 @@ func (im *Importer) joins(src *source) (grouped, error) {
 	}
 	return group(parts, func(list []part) bool {
 		if im.opts.Join == JoinAuto && !canContinue(list) {
-			im.report.note("records kept apart although their identifiers differ only in a last number: nothing shows that they are parts of one (--join always joins them)", int64(len(list)))
+			im.tell("records kept apart although their identifiers differ only in a last number: nothing shows that they are parts of one (--join always joins them)", int64(len(list)), "")
 			return false
 		}
-		im.report.note("conversations joined from parts", 1)
-		im.report.note("parts in them", int64(len(list)))
+		im.tell("conversations joined from parts", 1, "")
+		im.tell("parts in them", int64(len(list)), "")
 		return true
 	}), nil
 }
@@ -259,7 +259,7 @@ func (im *Importer) parts(src *source) ([]part, error) {
 	}
 	for base, n := range count {
 		if counter(base) {
-			im.report.note(fmt.Sprintf("records kept apart although their identifiers differ only in a last number (more than %d of one name)", MaxParts), int64(n))
+			im.tell(fmt.Sprintf("records kept apart although their identifiers differ only in a last number (more than %d of one name)", MaxParts), int64(n), "")
 		}
 	}
 	return slices.DeleteFunc(parts, func(p part) bool { return counter(p.base) || count[p.base] < 2 }), nil

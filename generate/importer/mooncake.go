@@ -188,7 +188,7 @@ func (m *mooncake) link() (reader, error) {
 			c.item.records++
 			// The trace tells arrivals only, so the think time has the answer's own time in it.
 			c.plan.extend(r, person(max(r.at-c.plan.last.at, 0)))
-			m.im.report.note("requests that go on from another one's prompt", 1)
+			m.im.tell("requests that go on from another one's prompt", 1, "")
 		}
 		if n := r.complete(r.in); n >= 2 {
 			tails[r.ids[n-1]] = c

@@ -113,11 +113,11 @@ func newQwen(im *Importer, src *source) (reader, error) {
 		j, ok := byID[c.parent]
 		switch {
 		case !ok:
-			im.report.note("chats whose parent is outside of the file", 1)
+			im.tell("chats whose parent is outside of the file", 1, "")
 		case j != i && q.chats[j].next < 0 && q.chats[j].at <= c.at:
 			q.chats[j].next, c.child = i, true
 		default:
-			im.report.note("chats that branch off from a parent that goes on elsewhere", 1)
+			im.tell("chats that branch off from a parent that goes on elsewhere", 1, "")
 		}
 	}
 	return q, nil

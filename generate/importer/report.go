@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // maxProblems bounds the list of bad records in a report; the counts go on.
@@ -22,7 +21,6 @@ type Report struct {
 	Problems      []Problem // the first records that were left out, and why
 	Notes         []string  // what was done to the rest, such as parts joined, with an example each
 
-	mu      sync.Mutex
 	formats map[Format]struct{}
 	noted   map[string]*noted
 	several bool // several files are read
@@ -42,21 +40,11 @@ const shapeNote = "records of the shape "
 
 // Format names what was read.
 func (r *Report) Format() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	var names []string
 	for _, f := range slices.Sorted(maps.Keys(r.formats)) {
 		names = append(names, string(f))
 	}
 	return strings.Join(names, ", ")
-}
-
-// leftOut tells the first file that is no dataset.
-func (r *Report) leftOut() string {
-	if n := r.noted[leftOutFiles]; n != nil {
-		return n.example
-	}
-	return "there is none"
 }
 
 // Problem is a record that was left out.
@@ -124,35 +112,8 @@ func (r *Report) skip(w Where, p *problem, records int64) {
 	}
 }
 
-func (r *Report) note(what string, n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.count(what, n, "")
-}
-
-// noteAt notes what was done to a record, or to a file.
-func (r *Report) noteAt(what string, w Where, detail string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	example := w.File
-	if w.Record > 0 {
-		example = w.String()
-	}
-	if detail != "" {
-		example += ": " + detail
-	}
-	r.count(what, 1, example)
-}
-
-// took notes that a file is read as a format.
-func (r *Report) took(f Format, file string) {
-	r.noteAt("files read as "+string(f), Where{File: file}, "")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.formats[f] = struct{}{}
-}
-
-func (r *Report) count(what string, n int64, example string) {
+// note counts what was done to the records that are kept, and keeps the first example.
+func (r *Report) note(what string, n int64, example string) {
 	if r.noted[what] == nil {
 		r.noted[what] = &noted{example: example}
 	}
@@ -161,8 +122,6 @@ func (r *Report) count(what string, n int64, example string) {
 
 // clone gives the report as it is now. Which files were read is told only where there were several.
 func (r *Report) clone() *Report {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	c := &Report{Read: r.Read, Kept: r.Kept, Conversations: r.Conversations, Turns: r.Turns,
 		Skipped: maps.Clone(r.Skipped), Problems: slices.Clone(r.Problems), formats: r.formats}
 	shapes := 0

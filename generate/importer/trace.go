@@ -274,7 +274,7 @@ func (im *Importer) blockSize(lines []*mooncakeLine, usual int) int {
 		}
 	}
 	if best != usual {
-		im.report.note(fmt.Sprintf("blocks are of %d tokens, by the lengths of prompts and their hashes (--block-size says otherwise)", best), 1)
+		im.tell(fmt.Sprintf("blocks are of %d tokens, by the lengths of prompts and their hashes (--block-size says otherwise)", best), 1, "")
 	}
 	return best
 }
