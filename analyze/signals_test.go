@@ -192,3 +192,40 @@ func TestSimulatedServerStandsInTheHeading(t *testing.T) {
 		t.Errorf("heading %q", res.Heading)
 	}
 }
+
+// TestNoFigureAcrossAGap has the second half of a run sent an hour after its first, as a resumed run does: no window
+// contains the hour.
+func TestNoFigureAcrossAGap(t *testing.T) {
+	const gap = int64(3600e9)
+	window := func(w WindowSpec) (Window, []schemas.Request, int64) {
+		rows, meta := cleanRows()
+		middle := *rows[len(rows)/2].SentNS
+		for i := range rows {
+			r := &rows[i]
+			if *r.SentNS < middle {
+				continue
+			}
+			for _, m := range []**int64{&r.ScheduledNS, &r.ReadyNS, &r.StartNS, &r.SentNS, &r.WroteNS, &r.FirstByteNS, &r.FirstEventNS, &r.FirstTokenNS, &r.FirstAnswerNS, &r.LastTokenNS, &r.DoneNS} {
+				if *m != nil {
+					*m = p(**m + gap)
+				}
+			}
+			for k := range r.ChunkNS {
+				r.ChunkNS[k] += gap
+			}
+		}
+		meta.EndedNS += gap
+		meta.Sessions = []schemas.Session{{StartNS: 0}, {StartNS: middle + gap, LoadNS: middle}}
+		o := Options{Figures: scalarFigures, Window: w}
+		return analyzeOne(t, runOfRows(t, rows, meta, o), o).Window, rows, middle
+	}
+	for kind, spec := range map[string]WindowSpec{"all": {Kind: WindowAll}, "steady": {Kind: WindowSteady}, "time": {Kind: WindowTime}} {
+		w, _, _ := window(spec)
+		if w.Seconds > 600 {
+			t.Errorf("%s: a window of %v s (%s)", kind, w.Seconds, w.How)
+		}
+		if kind == "steady" && float64(w.To-w.From) > 600 {
+			t.Errorf("the steady window goes from %v to %v s", w.From, w.To)
+		}
+	}
+}

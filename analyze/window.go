@@ -206,6 +206,7 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning) {
 	default:
 		warnings = f.steadyWindow(r, &w)
 	}
+	w.cutGaps(r.meta.Sessions, f)
 	w.from, w.to = w.spans[0].from, w.spans[len(w.spans)-1].to
 	w.result.From, w.result.To = Num(float64(w.from)/1e9), Num(float64(w.to)/1e9)
 	w.result.Seconds = Num(float64(w.length()) / 1e9)
@@ -223,6 +224,49 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning) {
 		}
 	}
 	return w, warnings
+}
+
+// cutGaps takes the times out of the window in which an interrupted run was not under load, before it was resumed.
+// A steady window is of one session, the one that it has most time of: the load begins anew after a gap.
+func (w *window) cutGaps(sessions []schemas.Session, f *frame) {
+	if len(sessions) < 2 {
+		return
+	}
+	ends := make([]int64, len(sessions)) // of each session: the last moment that a row of it tells
+	for row := range f.rows {
+		if m := f.moment[row]; m != schemas.NullInt && f.end[row] != schemas.NullInt {
+			i := sort.Search(len(sessions), func(i int) bool { return sessions[i].StartNS > m }) - 1
+			ends[max(i, 0)] = max(ends[max(i, 0)], f.end[row]+1)
+		}
+	}
+	var pieces []span
+	for _, s := range w.spans {
+		for i, session := range sessions {
+			if a, b := max(s.from, session.StartNS), min(s.to, ends[i]); a < b {
+				pieces = append(pieces, span{a, b, s.stage})
+			}
+		}
+	}
+	var kept int64
+	for _, p := range pieces {
+		kept += p.to - p.from
+	}
+	if kept == 0 || kept == w.length() {
+		return // outside of the run, or within one session
+	}
+	if w.result.Kind != WindowSteady {
+		w.spans = pieces
+		w.result.How += ", without the gaps before the run was resumed"
+		return
+	}
+	longest := pieces[0]
+	for _, p := range pieces[1:] {
+		if p.to-p.from > longest.to-longest.from {
+			longest = p
+		}
+	}
+	w.spans = []span{longest}
+	w.result.How += "; the longest of its parts, since the run was interrupted and resumed"
 }
 
 func seconds(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f', 1, 64) + " s" }
