@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,3 +72,39 @@ type discard struct{ dir string }
 func (d *discard) Dir() string                            { return d.dir }
 func (d *discard) AppendRequests([]schemas.Request) error { return nil }
 func (d *discard) AppendSamples([]schemas.Sample) error   { return nil }
+
+// BenchmarkJoinLateness runs trees of agents over loopback, and reports how late turns start after the last of the
+// conversations that they join, tool time apart.
+func BenchmarkJoinLateness(b *testing.B) {
+	url, _ := simulate(b, "ttft=20ms&itl=2ms&slots=0")
+	end, zero := "end", 0.0
+	var convs []schemas.Conversation
+	for i := range 100 {
+		root := talk(fmt.Sprintf("root%d", i), 4, 0)
+		for turn := range 3 {
+			for n := range 2 {
+				kid := talk(fmt.Sprintf("kid%d.%d.%d", i, turn, n), 1+n, 0)
+				at := int64(turn)
+				kid.ParentID, kid.ParentTurn, kid.ParentDelayMS, kid.ParentFrom = &root.ConversationID, &at, &zero, &end
+				root.Turns[turn+1].Joins = append(root.Turns[turn+1].Joins, kid.ConversationID)
+				convs = append(convs, kid)
+			}
+		}
+		convs = append(convs, root)
+	}
+	cfg := Config{Dataset: writeDataset(b, convs), URLs: []string{url}, Concurrency: 16, Scrape: []string{"none"}}
+	var late []float64
+	for b.Loop() {
+		_, rows, err := replayed(b, cfg, Hooks{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, row := range rows {
+			if row.WaitJoinMS != nil {
+				late = append(late, float64(*row.StartNS-*row.ScheduledNS)/1e3)
+			}
+		}
+	}
+	b.ReportMetric(quantile(late, 0.5), "p50-us")
+	b.ReportMetric(quantile(late, 0.99), "p99-us")
+}
