@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"sync"
 
 	"parley/generate/prose"
 	"parley/schemas"
@@ -24,6 +25,8 @@ type builder struct {
 
 	common string   // the common prefix, with a space in front
 	shared []string // the system message of each group
+
+	stretches sync.Map // texts of the prefix tree's nodes by number
 }
 
 // maxSharedTokens bounds the shared prefixes of all groups together.
@@ -124,7 +127,14 @@ func (b *builder) conversation(pl *plan) (*schemas.Conversation, error) {
 	if b.tools != nil {
 		c.Tools = &b.tools.definitions
 	}
-	if pl.shared > 0 {
+	switch {
+	case len(pl.path) > 0:
+		text, err := b.system(pl)
+		if err != nil {
+			return nil, fmt.Errorf("conversation %d, shared prefix: %w", pl.index, err)
+		}
+		c.Messages = append(c.Messages, message("system", text))
+	case pl.shared > 0:
 		c.Messages = append(c.Messages, message("system", b.shared[pl.group]))
 	}
 	voice, language, err := b.speaker(pl.number())
@@ -150,6 +160,27 @@ func (b *builder) conversation(pl *plan) (*schemas.Conversation, error) {
 	}
 	pl.descend(c)
 	return c, nil
+}
+
+// system makes the system message of a path through the prefix tree.
+func (b *builder) system(pl *plan) (string, error) {
+	var parts []string
+	for _, st := range pl.path {
+		text, ok := b.stretches.Load(st.number)
+		if !ok {
+			from := &passage{b: b, voice: b.prose.English(), r: random.Stream(b.seed, "prefix tree text", st.number), index: maxConversations + maxGroups + st.number}
+			var err error
+			if text, err = from.next(st.tokens, true); err != nil {
+				return "", err
+			}
+			// Nodes come again and again; a family is made anew by each of its few.
+			if st.number < familyNumbers {
+				b.stretches.Store(st.number, text)
+			}
+		}
+		parts = append(parts, text.(string))
+	}
+	return prose.Message(parts...), nil
 }
 
 // question adds the message that a turn brings.

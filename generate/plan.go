@@ -23,6 +23,7 @@ type plan struct {
 	tape   int64    // first segment of the corpus
 	kids   []*plan  // sub-agents, in the order in which they start
 	from   *parentage
+	path   []stretch // of the prefix tree: what the system message is made of
 }
 
 // turnPlan is one request: what is new in it, and its answer.
@@ -48,11 +49,12 @@ type planner struct {
 	own       int            // how many of them are of conversations; the others are of their sub-agents
 	groupTape []int64        // where it is in the corpus
 	seen      map[int]bool   // groups of the conversations so far; -1 for those without a system message
-	gaps      func() float64 // ms
-	start     float64
+	starts    func() float64 // ms
 	tape      int64
 	skipped   skips
 	rows      int64 // conversations placed so far
+	total     int   // conversations there are to be
+	nodes     map[*PrefixNode]uint64
 }
 
 func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
@@ -69,13 +71,11 @@ func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
 	if a := s.SubAgents; a != nil {
 		p.groups = append(p.groups, bounded(a.SharedPrefix.Int(random.Stream(seed, "sub-agents' shared prefix tokens")), 0))
 	}
-	if a := s.Arrivals; a != nil {
-		shape := a.Burstiness
-		if shape == 0 {
-			shape = 1
-		}
-		r := random.Stream(seed, "arrivals")
-		p.gaps = func() float64 { return float64(random.Gamma(r, shape) / (shape * a.Rate) * 1000) }
+	if s.Arrivals != nil {
+		p.starts = s.Arrivals.Starts(seed)
+	}
+	if s.PrefixTree != nil {
+		_, p.nodes = s.PrefixTree.flatten()
 	}
 	return p
 }
@@ -99,6 +99,7 @@ const maxDraws = 10_000
 func (p *planner) plans(n int) iter.Seq2[*plan, error] {
 	return func(yield func(*plan, error) bool) {
 		kept, sinceKept := int64(0), 0
+		p.total = n
 		for index := int64(0); kept < int64(n); index++ {
 			pl := p.draw(index)
 			if why := p.filter.refuses(len(pl.turns), pl.longestPrompt()); why != "" {
@@ -129,13 +130,21 @@ func (p *planner) draw(index int64) *plan {
 		pl.group = random.Stream(p.seed, "group", i).IntN(p.own)
 		pl.shared = p.groups[pl.group]
 	}
+	var of *family
+	alike := 0.0
+	if s.PrefixTree != nil {
+		if of = s.PrefixTree.family(p.seed, i, p.total); of != nil {
+			alike = s.PrefixTree.Families.Alike
+		}
+	}
+	scores := newLengthScores(s.Correlation, p.seed, i)
 	if s.PromptInput.Prefix.Given() {
 		pl.own = bounded(s.PromptInput.Prefix.Int(random.Stream(p.seed, "prefix tokens", i)), 0)
 	}
 	requests := p.requests(i)
 	input, output := random.Stream(p.seed, "input tokens", i), random.Stream(p.seed, "output tokens", i)
 	think, tool := random.Stream(p.seed, "think time", i), random.Stream(p.seed, "tool use", i)
-	prompt := pl.shared + pl.common + pl.own
+	prompt := pl.shared + pl.common + pl.own // of a prefix tree, the first tokens count it
 	for t := range requests {
 		var tp turnPlan
 		if s.ToolUse != nil {
@@ -143,9 +152,15 @@ func (p *planner) draw(index int64) *plan {
 			tp.tool = tool.Float64() < s.ToolUse.Share && t > 0
 		}
 		tokens, gap := s.PromptInput.NumTokens, s.ThinkTime
-		if s.Joint != nil {
+		var score float64
+		switch {
+		case s.Joint != nil:
 			tp.tokens, tp.output = s.Joint.Draw(input)
-		} else {
+		case scores != nil:
+			var other float64
+			score, other = scores.next(of, alike)
+			tp.output = lengthAt(s.PromptOutput.NumTokens, other, output)
+		default:
 			tp.output = s.PromptOutput.NumTokens.Int(output)
 		}
 		switch {
@@ -157,12 +172,23 @@ func (p *planner) draw(index int64) *plan {
 		if tp.tool && s.ToolUse.ThinkTime.Given() {
 			gap = s.ToolUse.ThinkTime
 		}
-		if tokens.Given() {
+		switch {
+		case tokens.Given() && scores != nil:
+			tp.tokens = lengthAt(tokens, score, input)
+		case tokens.Given():
 			tp.tokens = tokens.Int(input)
 		}
 		tp.tokens, tp.output = bounded(tp.tokens, 1), bounded(tp.output, 1)
 		if t > 0 && gap.Given() {
 			tp.think = max(0, float64(gap.Float(think)*1000))
+		}
+		if t == 0 && s.PrefixTree != nil {
+			pl.path = s.PrefixTree.path(random.Stream(p.seed, "prefix tree", i), p.nodes, of, pl.own+tp.tokens)
+			for _, st := range pl.path {
+				pl.shared += st.tokens
+			}
+			tp.tokens -= pl.shared // which the first tokens are counted with
+			of = nil
 		}
 		prompt += tp.tokens
 		if s.MaxPrompt > 0 && prompt > s.MaxPrompt && t > 0 {
@@ -205,13 +231,23 @@ func (p *planner) place(pl *plan, kept int64) {
 	if pl.shared > 0 {
 		lead = pl.group
 	}
-	if p.seen[lead] {
-		pl.cached = pl.shared + pl.common
+	switch {
+	case len(pl.path) > 0:
+		for _, st := range pl.path {
+			key := -2 - int(st.number)
+			if p.seen[key] {
+				pl.cached += st.tokens
+			}
+			p.seen[key] = true
+		}
+	default:
+		if p.seen[lead] {
+			pl.cached = pl.shared + pl.common
+		}
+		p.seen[lead] = true
 	}
-	p.seen[lead] = true
-	if p.gaps != nil && pl.from == nil {
-		p.start += p.gaps()
-		at := p.start
+	if p.starts != nil && pl.from == nil {
+		at := p.starts()
 		pl.start = &at
 	}
 	if p.corpus != nil {
@@ -245,6 +281,8 @@ func (p *plan) longestPrompt() int {
 // sharedName is the value of the column prefix_group: "" if the conversation shares nothing.
 func (p *plan) sharedName() string {
 	switch {
+	case len(p.path) > 0:
+		return fmt.Sprintf("prefix-%d", p.path[0].number)
 	case p.from != nil && p.shared > 0:
 		return "sub-agents"
 	case p.group >= 0 && p.shared > 0:

@@ -22,6 +22,8 @@ type Spec struct {
 
 	Preset       string            `json:"preset,omitempty"`            // the preset that this is
 	SharedPrefix *SharedPrefix     `json:"shared_prefix,omitempty"`     // a system prompt shared by groups of conversations
+	PrefixTree   *PrefixTree       `json:"prefix_tree,omitempty"`       // instead: a tree of what conversations begin with
+	Correlation  *Correlation      `json:"correlation,omitempty"`       // how lengths go together
 	ThinkTime    *dist.Dist        `json:"think_time_s,omitempty"`      // seconds from an answer to the user's next message
 	ToolUse      *ToolUse          `json:"tool_use,omitempty"`          // answers that call tools
 	SubAgents    *SubAgents        `json:"sub_agents,omitempty"`        // agents that a session starts
@@ -72,8 +74,10 @@ type ToolUse struct {
 // Arrivals gives each conversation a start: the gaps between starts are gamma distributed with the mean
 // 1/rate and the shape burstiness (1: Poisson; less: burstier).
 type Arrivals struct {
-	Rate       float64 `json:"rate"`       // conversations per second
-	Burstiness float64 `json:"burstiness"` // 1 if absent
+	Rate       float64      `json:"rate"`                 // conversations per second
+	Burstiness float64      `json:"burstiness,omitempty"` // 1 if absent
+	Modulation []Modulation `json:"modulation,omitempty"` // rises and falls of the rate
+	Tick       float64      `json:"tick_s,omitempty"`     // starts are rounded down to multiples of it, as some recorders do
 }
 
 // The value of filetype in a generation config.
@@ -212,13 +216,14 @@ func (s *Spec) check(p *config.Problems) {
 	if s.SubAgents != nil {
 		s.SubAgents.check("sub_agents.", s.file, p)
 	}
-	if a := s.Arrivals; a != nil {
-		if a.Rate <= 0 || a.Rate > 1e6 {
-			p.Add("arrivals.rate", "%v must be greater than 0: it is the number of conversations that start per second", a.Rate)
-		}
-		if a.Burstiness < 0 || a.Burstiness > 1e6 {
-			p.Add("arrivals.burstiness", "%v must not be negative: it is the shape of the gamma distribution of the gaps", a.Burstiness)
-		}
+	if s.Arrivals != nil {
+		s.Arrivals.check(p)
+	}
+	if s.PrefixTree != nil {
+		s.PrefixTree.check("prefix_tree.", s, p)
+	}
+	if s.Correlation != nil {
+		s.Correlation.check("correlation.", s, p)
 	}
 	if s.Filter != nil {
 		s.Filter.check("filter.", "_", p)

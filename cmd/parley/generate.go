@@ -21,7 +21,7 @@ import (
 // generateCommand is the command line of parley generate. The tag for names what a flag belongs to: making (spec),
 // importing (from), describing; a flag without it is harmless anywhere.
 type generateCommand struct {
-	Output string `for:"spec from record" short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force. With --shard also a folder: -o parts/"`
+	Output string `for:"like spec from record" short:"o" placeholder:"FILE" help:"File to write; never overwritten without --force. With --shard also a folder: -o parts/"`
 	Force  bool   `help:"Overwrite the output."`
 	Preset string `for:"spec" group:"Source" placeholder:"NAME" help:"A kind of traffic: chat, longchat, coding-agent, api."`
 	Config string `for:"spec" group:"Source" type:"path" placeholder:"FILE" help:"A generation config: vLLM's as it is, or ours (YAML or JSON). With --preset, the fields that it gives take the place of the preset's."`
@@ -31,11 +31,13 @@ type generateCommand struct {
 	OutputTokens string `for:"spec" group:"Lengths" placeholder:"DIST" help:"Tokens of each answer."`
 	SharedPrefix string `for:"spec" group:"Lengths" placeholder:"DIST" help:"Tokens of a system message that conversations share."`
 
-	Languages string `for:"spec" group:"Text" placeholder:"SHARES" help:"Languages of the conversations by share, as in en:0.7,zh:0.2,es:0.1 (ar, de, en, es, fr, hi, it, ja, ko, pt, ru, zh)."`
+	Languages string `for:"like spec" group:"Text" placeholder:"SHARES" help:"Languages of the conversations by share, as in en:0.7,zh:0.2,es:0.1 (ar, de, en, es, fr, hi, it, ja, ko, pt, ru, zh)."`
 	Images    string `for:"spec" group:"Text" placeholder:"SIZES" help:"Synthetic PNG images in user messages, for models that see: a size, or sizes with the share of messages, as in 1024x768:0.3,512x512:0.1."`
 
 	From      []string `for:"from" group:"Source" sep:"none" placeholder:"FILE" help:"A file to import, or a folder of files; - is standard input. Give it several times for one dataset of several files."`
-	Format    string   `for:"from describe" group:"Source" default:"auto" placeholder:"NAME" help:"Their format (default: told by content): chat, conversations, mooncake, qwen, agent, aiperf, aiperf-mooncake, azure, burstgpt."`
+	Format    string   `for:"like from describe" group:"Source" default:"auto" placeholder:"NAME" help:"Their format (default: told by content): chat, conversations, mooncake, qwen, agent, aiperf, aiperf-mooncake, azure, burstgpt."`
+	Like      []string `for:"like" group:"Source" sep:"none" placeholder:"FILE" help:"Learn a workload from a dataset, a trace or a log (anything that --from reads) and make more of it: lengths, turns, think times, arrivals and shared prefixes, none of its text. Repeatable."`
+	SpecOnly  bool     `for:"like" group:"Source" help:"Print what was learned by --like as a config, and write nothing."`
 	Record    string   `for:"record" group:"Source" placeholder:"ADDRESS" help:"Record what passes: listen here (127.0.0.1:9000), pass requests on to --upstream, and write the conversations when interrupted."`
 	Upstream  string   `for:"record" group:"Source" placeholder:"URL" help:"Server behind --record."`
 	Redact    bool     `for:"record" group:"Source" help:"Replace recorded texts by words of as many tokens, shared prefixes kept (default)."`
@@ -45,16 +47,16 @@ type generateCommand struct {
 	Seed      uint64   `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
 	Tokenizer string   `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a file: tokenizer.json, tekken.json, tokenizer.model, *.tiktoken."`
 
-	Conversations   int               `for:"spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
-	MinTurns        int               `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
-	MaxTurns        int               `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
-	MaxPromptTokens int               `for:"spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
-	Column          map[string]string `for:"from describe" group:"Import" mapsep:"none" placeholder:"WHAT=NAME" help:"Where chats have something under another name: messages=chat, prompt=question_text, response=data.answer. May be given several times."`
-	Join            string            `for:"from" group:"Import" enum:"auto,always,never" default:"auto" help:"Records named a_0, a_1, ...: auto joins those that show that they are parts of one conversation; always, never."`
+	Conversations   int               `for:"like spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
+	MinTurns        int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
+	MaxTurns        int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
+	MaxPromptTokens int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
+	Column          map[string]string `for:"like from describe" group:"Import" mapsep:"none" placeholder:"WHAT=NAME" help:"Where chats have something under another name: messages=chat, prompt=question_text, response=data.answer. May be given several times."`
+	Join            string            `for:"like from" group:"Import" enum:"auto,always,never" default:"auto" help:"Records named a_0, a_1, ...: auto joins those that show that they are parts of one conversation; always, never."`
 	Link            string            `for:"from" group:"Import" enum:"none,prefix" default:"none" help:"prefix makes conversations of a Mooncake trace's requests whose prompts go on from each other."`
-	BlockSize       int               `for:"from" group:"Import" placeholder:"N" help:"Tokens of a block that a trace's hash stands for (default: told by lengths and hashes)."`
+	BlockSize       int               `for:"like from" group:"Import" placeholder:"N" help:"Tokens of a block that a trace's hash stands for (default: told by lengths and hashes)."`
 	Jitter          time.Duration     `for:"from" group:"Import" help:"Spread arrivals of an imported trace that come in bunches over this time."`
-	Shard           string            `for:"spec from" group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0: into a file, or a folder (-o parts/) that replay takes as one dataset."`
+	Shard           string            `for:"like spec from" group:"Dataset" placeholder:"I/N" help:"Write the Ith of N parts of the dataset, from 0: into a file, or a folder (-o parts/) that replay takes as one dataset."`
 	Workers         int               `group:"Dataset" placeholder:"N" help:"Goroutines (default: one per core)."`
 }
 
@@ -68,6 +70,7 @@ func (generateCommand) Help() string {
   parley generate -o share.parquet --from ShareGPT_V3.json --max-turns 20
   zcat trace.jsonl.gz | parley generate -o trace.parquet --from - --jitter 3s
   parley generate -o prod.parquet --record 127.0.0.1:9000 --upstream http://127.0.0.1:8000
+  parley generate -o big.parquet --like trace.jsonl -n 100000
   parley generate --describe chat.parquet
 
 What is imported is told by its content, in JSON, JSON lines, Parquet or CSV alike, gzip or zstd: chats in
@@ -84,6 +87,10 @@ func (c *generateCommand) ignored() error {
 		does, with = "describe", "--describe"
 	case c.Record != "":
 		does, with = "record", "--record"
+	case len(c.Like) > 0:
+		does, with = "like", "--like"
+	case c.SpecOnly:
+		return errors.New("--spec-only: say what to learn from with --like")
 	case len(c.From) > 0:
 		does, with = "from", "--from"
 	case c.recipe().Given():
@@ -153,6 +160,11 @@ func (c *generateCommand) run(ctx context.Context, p *program, ui *ui) error {
 	o, err := c.options(p.stdin)
 	if err != nil {
 		return usageError(err)
+	}
+	if len(c.Like) > 0 {
+		if o.Spec, err = c.learn(ctx, p, ui); err != nil || c.SpecOnly {
+			return err
+		}
 	}
 	if c.Output == "-" {
 		return usageError(errors.New("--output -: a Parquet file is not written to a stream: name the file"))

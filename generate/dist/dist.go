@@ -15,6 +15,7 @@
 //	exponential average
 //	empirical   values with weights (equal if absent); or file, a CSV or Parquet file, with column and
 //	            weight_column
+//	quantiles   at, probabilities from 0 to 1, and values, the quantile at each; straight lines between
 //	mixture     of: a list of distributions, each with a weight beside its parameters
 //
 // The others take min and max as well, which clamp what is drawn; 0 or null is none. Those that vLLM's
@@ -142,7 +143,10 @@ func (d Dist) Clamped(min, max float64) Dist {
 
 // Float draws one value. The distribution must have passed [Dist.Check].
 func (d *Dist) Float(r *rand.Rand) float64 {
-	x := d.law.draw(r)
+	return d.clamp(d.law.draw(r))
+}
+
+func (d *Dist) clamp(x float64) float64 {
 	if d.Max != nil {
 		x = math.Min(x, *d.Max)
 	}

@@ -28,6 +28,7 @@ var laws = map[string]kind{
 	"geometric":   {func() law { return &geometric{} }, nil},
 	"exponential": {func() law { return &exponential{} }, []string{"average"}},
 	"empirical":   {func() law { return &empirical{} }, nil},
+	"quantiles":   {func() law { return &quantiles{} }, nil},
 }
 
 // A mixture reads distributions, which asks laws: it cannot stand in what they begin with.

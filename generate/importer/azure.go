@@ -109,22 +109,33 @@ func (im *Importer) lengths(id string, start float64, tags map[string]string, li
 			tags = map[string]string{}
 		}
 		c := schemas.Conversation{ConversationID: id, StartOffsetMS: &start, Tags: tags}
+		say := func(role string, index uint64, n int) error {
+			m := schemas.Message{Role: role}
+			if !im.opts.Outline {
+				text, err := im.blocks.unique(index, n)
+				if err != nil {
+					return err
+				}
+				m.Content = &text
+			}
+			c.Messages = append(c.Messages, m)
+			return nil
+		}
 		for i, e := range list {
-			text, err := im.blocks.unique(2*e.index, e.fresh)
-			if err != nil {
+			if err := say("user", 2*e.index, e.fresh); err != nil {
 				return made{}, fatal(err)
 			}
-			c.Messages = append(c.Messages, schemas.Message{Role: "user", Content: &text})
 			prompt, fresh, out, known := int64(e.in), int64(e.fresh), int64(e.out), int64(e.in-e.fresh)
 			c.Turns = append(c.Turns, schemas.Turn{MessageIndex: int64(len(c.Messages)), NewTokens: &fresh, PromptTokens: &prompt,
 				OutputTokens: &out, ThinkTimeMS: e.think, ExpectedCachedTokens: &known})
 			if i < len(list)-1 {
-				answer, err := im.blocks.unique(2*e.index+1, e.out)
-				if err != nil {
+				if err := say("assistant", 2*e.index+1, e.out); err != nil {
 					return made{}, fatal(err)
 				}
-				c.Messages = append(c.Messages, schemas.Message{Role: "assistant", Content: &answer})
 			}
+		}
+		if im.opts.Outline {
+			c.Messages = nil
 		}
 		return made{rows: []schemas.Conversation{c}}, nil
 	}

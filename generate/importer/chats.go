@@ -130,7 +130,7 @@ func (r *chats) chat(where Where, data ...[]byte) func() (made, *problem) {
 			c.ConversationID = fmt.Sprintf("conversation-%d", where.Record)
 		}
 		notes := append(c.Notes, chatshape.Note{What: shapeNote + c.Shape})
-		return made{[]schemas.Conversation{c.Conversation}, notes}, nil
+		return made{rows: []schemas.Conversation{c.Conversation}, notes: notes}, nil
 	}
 }
 

@@ -42,6 +42,10 @@ type Options struct {
 	// the hashes.
 	LinkPrefixes bool
 
+	// Outline leaves out the texts that would be made for traces: rows have lengths and times only, and
+	// Result.Prefixes tells what their first prompts share.
+	Outline bool
+
 	// BlockSize is the tokens of a block that a hash of a trace stands for; 0 is told by the lengths.
 	BlockSize int
 }
@@ -151,8 +155,9 @@ func (im *Importer) tellAll(list []told) {
 
 // made is what came of the work on an item.
 type made struct {
-	rows  []schemas.Conversation
-	notes []chatshape.Note
+	rows   []schemas.Conversation
+	notes  []chatshape.Note
+	shared []Prefix // with Outline: of each row
 }
 
 // Result is what became of an item.
@@ -161,6 +166,17 @@ type Result struct {
 	made
 	problem *problem
 }
+
+// Prefix is the first prompt of a conversation as blocks of tokens: equal ones stand for equal text, if all before
+// them are equal.
+type Prefix struct {
+	Size   int // tokens of a block
+	Blocks []uint64
+}
+
+// Prefixes gives the first prompts of an item's conversations, in their order. It is for traces that are read
+// with Outline; there is none for rows with text.
+func (r Result) Prefixes() []Prefix { return r.shared }
 
 // Open begins to read files, and the files of folders, as one dataset; "-" is stdin.
 func Open(paths []string, opts Options) (*Importer, error) {

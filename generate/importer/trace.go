@@ -195,8 +195,19 @@ func (p *plan) inherit(n int) []span {
 	return out
 }
 
-// conversation makes the text.
-func (im *Importer) conversation(p *plan) (schemas.Conversation, *problem) {
+// prefix gives the blocks of the first prompt.
+func (p *plan) prefix() Prefix {
+	at := p.turns[0].PromptTokens
+	h := p.spans[p.turns[0].MessageIndex-1].hashes
+	out := Prefix{Size: h.size}
+	for i := range h.complete(int(*at)) {
+		out.Blocks = append(out.Blocks, h.ids[i])
+	}
+	return out
+}
+
+// outline is a conversation without its text.
+func (im *Importer) outline(p *plan) schemas.Conversation {
 	c := schemas.Conversation{ConversationID: p.id, Turns: p.turns, StartOffsetMS: p.start, Tags: p.tags}
 	if c.Tags == nil {
 		c.Tags = map[string]string{}
@@ -208,6 +219,12 @@ func (im *Importer) conversation(p *plan) (schemas.Conversation, *problem) {
 			c.ParentFrom = &end
 		}
 	}
+	return c
+}
+
+// conversation makes the text.
+func (im *Importer) conversation(p *plan) (schemas.Conversation, *problem) {
+	c := im.outline(p)
 	for _, s := range p.spans {
 		text, err := im.blocks.text(s.hashes, s.from, s.to)
 		if err != nil {
@@ -232,6 +249,11 @@ func (im *Importer) texts(plans ...*plan) func() (made, *problem) {
 	return func() (made, *problem) {
 		var m made
 		for _, p := range plans {
+			if im.opts.Outline {
+				m.rows = append(m.rows, im.outline(p))
+				m.shared = append(m.shared, p.prefix())
+				continue
+			}
 			c, problem := im.conversation(p)
 			if problem != nil {
 				return made{}, problem
