@@ -130,8 +130,11 @@ func (f *frame) derive() error {
 			return fmt.Errorf("row %d has no status", i)
 		}
 		f.status[i] = uint8(statuses[status.Codes[i]])
-		if phase.Codes[i] < 0 {
-			return fmt.Errorf("row %d has no phase", i)
+		if f.turn[i] < 0 {
+			return fmt.Errorf("row %d has no turn index", i)
+		}
+		if phase.Codes[i] < 0 { // the column was left out of rows that were written anew
+			phase.SetMissing(schemas.PhaseMain)
 		}
 		f.main[i] = phase.Values[phase.Codes[i]] != schemas.PhaseWarmup
 		f.moment[i] = known(sent[i], start[i], ready[i], scheduled[i])

@@ -36,6 +36,7 @@ type part struct {
 	meta    schemas.RunMeta
 	file    *schemas.File[schemas.Request] // nil for a journal, and for rows in memory
 	memory  []schemas.Request              // rows that are in no file
+	by      string                         // the program that wrote the rows anew; empty: parley
 	rows    int
 	shiftNS int64 // what to add to its moments to count from the run's origin
 }
@@ -212,7 +213,7 @@ func isRequests(path string) bool {
 		return false
 	}
 	kind, err := schemas.Inspect(path)
-	return err != nil || kind == schemas.KindRequests
+	return err != nil || kind == schemas.KindRequests || kind == "" && schemas.IsReturned(path)
 }
 
 func openPart(path string) (*part, error) {
@@ -223,13 +224,16 @@ func openPart(path string) (*part, error) {
 		}
 		return &part{path: path, meta: *meta}, nil
 	}
-	f, err := schemas.Open[schemas.Request](path)
+	f, by, err := schemas.OpenRequests(path)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{path: path, file: f, rows: int(f.NumRows())}
-	if err := f.Meta(&p.meta); err != nil {
+	p := &part{path: path, file: f, rows: int(f.NumRows()), by: by}
+	if err := f.Meta(&p.meta); err != nil && by == "" {
 		return nil, errors.Join(err, f.Close())
+	}
+	if by != "" { // what the metadata says of all rows is not said of these
+		p.meta.Planned, p.meta.Rows, p.meta.Counts = int64(p.rows), int64(p.rows), nil
 	}
 	return p, nil
 }
@@ -245,6 +249,15 @@ func (r *run) join() error {
 		}
 		if p.meta.Origin.Before(r.meta.Origin) {
 			r.meta.Origin = p.meta.Origin
+		}
+	}
+	for _, p := range r.parts {
+		if p.by != "" {
+			text := "%s was written anew by %s: the figures cover the rows that are in it"
+			if p.meta.RunID == "" {
+				text += "; its metadata is gone (the load asked for, the client's health, the clock), and the verdict goes by the rows alone"
+			}
+			r.warn("rewritten", text, p.path, p.by)
 		}
 	}
 	if n := r.meta.Shards; n > len(r.parts) {
@@ -302,7 +315,7 @@ func (r *run) warn(kind, format string, args ...any) {
 
 // unfinished says whether the run has no end of its own.
 func (r *run) unfinished() bool {
-	return slices.ContainsFunc(r.parts, func(p *part) bool { return p.meta.Ended == "" })
+	return slices.ContainsFunc(r.parts, func(p *part) bool { return p.meta.Ended == "" && p.by == "" })
 }
 
 // label gives every run a name: its own label, else its file's name. Runs of one configuration may

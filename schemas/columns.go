@@ -54,6 +54,16 @@ func (c *Vector) code(s []byte) int32 {
 	return code
 }
 
+// SetMissing gives every row without a string this one.
+func (c *Vector) SetMissing(s string) {
+	code := c.code([]byte(s))
+	for i, v := range c.Codes {
+		if v < 0 {
+			c.Codes[i] = code
+		}
+	}
+}
+
 // Table is a set of columns of the same rows, which may come from several files.
 type Table struct {
 	Rows    int
@@ -175,7 +185,7 @@ func (f *File[T]) appendColumn(ctx context.Context, col *Vector) (err error) {
 	}
 	leaf, ok := f.pq.Schema().Lookup(col.Name)
 	rows := int(f.pq.NumRows())
-	if !ok { // an older file without it
+	if !ok || f.returned && f.empty(leaf) { // an older file without it
 		col.appendNulls(rows)
 		return nil
 	}
@@ -247,11 +257,15 @@ func (c *Vector) appendNulls(n int) {
 func (c *Vector) appendPage(p parquet.Page, present byte) error {
 	levels := p.DefinitionLevels()
 	n := int(p.NumValues())
-	data := p.Data()
 	switch {
 	case c.Floats != nil:
-		return spread(&c.Floats, data.Double(), levels, present, math.NaN())
+		values, err := pageFloats(p)
+		if err != nil {
+			return err
+		}
+		return spread(&c.Floats, values, levels, present, math.NaN())
 	case c.Ints != nil && p.Type().Kind() == parquet.Boolean:
+		data := p.Data()
 		bits := data.Boolean()
 		values := make([]int64, countPresent(levels, present, n))
 		if (len(values)+7)/8 > len(bits) {
@@ -262,7 +276,11 @@ func (c *Vector) appendPage(p parquet.Page, present byte) error {
 		}
 		return spread(&c.Ints, values, levels, present, NullInt)
 	case c.Ints != nil:
-		return spread(&c.Ints, data.Int64(), levels, present, NullInt)
+		values, err := pageInts(p)
+		if err != nil {
+			return err
+		}
+		return spread(&c.Ints, values, levels, present, NullInt)
 	}
 	codes, err := c.pageCodes(p, countPresent(levels, present, n))
 	if err != nil {

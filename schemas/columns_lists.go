@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
@@ -122,6 +123,7 @@ type listCursor struct {
 	present byte
 	pages   parquet.Pages
 	page    parquet.Page
+	absent  bool // the file has no such lists: all are empty
 	// What is left of the page; full: no list in it is empty.
 	rep, def []byte
 	data     []int64
@@ -135,8 +137,11 @@ type listCursor struct {
 
 func (f *File[T]) openList(group parquet.RowGroup, name string) (c *listCursor, err error) {
 	defer Guard(f.path, &err)
-	leaf, ok := f.pq.Schema().Lookup(name, "list", "element")
+	leaf, ok := f.listLeaf(name)
 	if !ok {
+		if f.returned {
+			return &listCursor{path: f.path, name: name, absent: true}, nil
+		}
 		return nil, fmt.Errorf("%s lacks the column %s", f.path, name)
 	}
 	return &listCursor{path: f.path, name: name, present: byte(leaf.MaxDefinitionLevel), pages: group.ColumnChunks()[leaf.ColumnIndex].Pages()}, nil
@@ -145,6 +150,9 @@ func (f *File[T]) openList(group parquet.RowGroup, name string) (c *listCursor, 
 func (c *listCursor) close() {
 	if c.page != nil {
 		parquet.Release(c.page)
+	}
+	if c.absent {
+		return
 	}
 	c.pages.Close() // reading only: what could fail has been told by the reads
 }
@@ -160,8 +168,10 @@ func (c *listCursor) load() error {
 		return err
 	}
 	c.page = page
-	data := page.Data()
-	c.rep, c.def, c.data = page.RepetitionLevels(), page.DefinitionLevels(), data.Int64()
+	c.rep, c.def = page.RepetitionLevels(), page.DefinitionLevels()
+	if c.data, err = pageInts(page); err != nil {
+		return err
+	}
 	if len(c.rep) != len(c.def) {
 		return fmt.Errorf("%d repetition and %d definition levels in a page", len(c.rep), len(c.def))
 	}
@@ -178,6 +188,11 @@ func (c *listCursor) next(n int) (err error) {
 	defer Guard(c.path, &err)
 	c.offsets = append(c.offsets[:0], 0)
 	c.values = c.copied[:0]
+	if c.absent {
+		c.offsets = slices.Grow(c.offsets, n)[:n+1]
+		clear(c.offsets)
+		return nil
+	}
 	started := 0 // rows that have begun in this batch
 	for {
 		for len(c.rep) == 0 {
@@ -236,6 +251,9 @@ func (c *listCursor) next(n int) (err error) {
 // end checks that nothing is left.
 func (c *listCursor) end() (err error) {
 	defer Guard(c.path, &err)
+	if c.absent {
+		return nil
+	}
 	for len(c.rep) == 0 {
 		if err := c.load(); errors.Is(err, io.EOF) {
 			return nil
@@ -256,8 +274,11 @@ func noEOF(err error) error {
 // ListValues gives how many values a list column has, by the footer: what reading it will bring.
 func ListValues(f *File[Request], name string) (n int64, err error) {
 	defer Guard(f.path, &err)
-	leaf, ok := f.pq.Schema().Lookup(name, "list", "element")
+	leaf, ok := f.listLeaf(name)
 	if !ok {
+		if f.returned {
+			return 0, nil
+		}
 		return 0, fmt.Errorf("%s lacks the column %s", f.path, name)
 	}
 	for _, g := range f.pq.RowGroups() {

@@ -215,6 +215,8 @@ type File[T Row] struct {
 
 	noJoins bool // a file of conversations before version 1.1
 
+	returned bool // another program wrote the rows anew: see OpenRequests
+
 	sums     *fileSums // nil in a file that carries none
 	verifyMu sync.Mutex
 	verified []bool // by column chunk
@@ -438,6 +440,9 @@ func (f *File[T]) Rows(first int64) iter.Seq2[T, error] {
 }
 
 func (f *File[T]) reader(first int64) (in *parquet.GenericReader[T], err error) {
+	if f.returned {
+		return nil, fmt.Errorf("%s was written anew by %s: its columns can be analyzed, its rows not be read whole", f.path, f.pq.Metadata().CreatedBy)
+	}
 	if err := f.Verify(); err != nil {
 		return nil, err
 	}

@@ -47,10 +47,7 @@ func sections(res *analyze.Result) []section {
 
 func runSections(res *analyze.Result, r *analyze.RunResult) []section {
 	out := []section{overview(r), requests(r), latencies(res, r), waits(res, r)}
-	if s := intervals(res, r); len(s.rows) > 0 {
-		out = append(out, s)
-	}
-	out = append(out, rates(r))
+	out = append(out, intervals(res, r), rates(r))
 	if r.Jobs != nil {
 		out = append(out, jobs(res, r))
 	}
@@ -97,7 +94,11 @@ func overview(r *analyze.RunResult) section {
 	for _, why := range r.Verdict.Reasons {
 		s.before = append(s.before, fmt.Sprintf("%s: %s. %s.", why.Grade, clean(why.Text), sentence(clean(why.Advice))))
 	}
-	line := fmt.Sprintf("Run of %s, %s long", r.Origin.UTC().Format("2006-01-02 15:04:05 UTC"), seconds(r.Duration))
+	when := "an unknown time" // rows that came back without their metadata
+	if !r.Origin.IsZero() {
+		when = r.Origin.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	line := fmt.Sprintf("Run of %s, %s long", when, seconds(r.Duration))
 	if r.Ended != "" {
 		line += ", ended: " + clean(r.Ended)
 	}
@@ -116,7 +117,9 @@ func overview(r *analyze.RunResult) section {
 	if r.Clock.Source != "kernel" {
 		clock = "arrival times by the process (no kernel stamps)"
 	}
-	s.before = append(s.before, "Clock: "+clock)
+	if r.Clock.Source != "" {
+		s.before = append(s.before, "Clock: "+clock)
+	}
 	if c := r.Calibrated; c != nil {
 		path := ""
 		if c.Path != "" {
@@ -311,24 +314,30 @@ func intervals(res *analyze.Result, r *analyze.RunResult) section {
 	for _, p := range res.Percentiles {
 		s.header = append(s.header, percentName(p))
 	}
+	known := false
 	for i := range r.Total.Figures {
 		f := &r.Total.Figures[i]
 		if !headline(f.Name) || f.Clusters < 2 {
 			continue
 		}
 		row := []string{f.Title, count(f.Clusters), longRun(f.MeanLow, f.MeanHigh)}
+		known = known || f.MeanLow.Known()
 		for _, p := range f.Percentiles {
 			row = append(row, longRun(p.Low, p.High))
+			known = known || p.Low.Known() || p.High.Known()
 		}
 		s.rows = append(s.rows, row)
 	}
+	if !known { // one line says it
+		s.rows = nil
+	}
 	w := &r.Window
 	switch {
-	case len(s.rows) == 0:
+	case len(r.Total.Figures) == 0 || r.Total.Counts.OK == 0:
 	case !w.LongFrom.Known():
-		s.after = append(s.after, "?: the run is too short to say")
+		s.before = append(s.before, "?: the run is too short to say")
 	case w.LongFromOuter > w.Seconds:
-		s.after = append(s.after, fmt.Sprintf("?: the window of %s is too short, or the sample too small, to say: the server remembers %s, so it takes %s (percentiles beyond p95: %s)",
+		s.before = append(s.before, fmt.Sprintf("?: the window of %s is too short, or the sample too small, to say: the server remembers %s, so it takes %s (percentiles beyond p95: %s)",
 			seconds(w.Seconds), seconds(w.Relaxation), seconds(w.LongFrom), seconds(w.LongFromOuter)))
 	}
 	return s
