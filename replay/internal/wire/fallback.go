@@ -41,7 +41,7 @@ func newFallback(c *Client) (*fallback, error) {
 			if c.target.network == "unix" {
 				network, address = "unix", c.target.address
 			}
-			var d net.Dialer
+			d := net.Dialer{Timeout: c.connect}
 			return d.DialContext(ctx, network, address)
 		},
 		TLSClientConfig:        tlsConfig,

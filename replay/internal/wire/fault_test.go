@@ -295,6 +295,7 @@ func TestSlowUpload(t *testing.T) {
 		io.WriteString(nc, response())
 		nc.Read(buf)
 	}, func(t *testing.T, o Options) {
+		t.Parallel()
 		o.IdleTimeout = 1800 * time.Millisecond // what the sockets hold is read for less than that
 		row, _ := send(context.Background(), large(t, newClient(t, o)), TurnRequest{})
 		expect(t, row, schemas.StatusOK, "")
