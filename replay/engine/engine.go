@@ -541,11 +541,4 @@ func (e *Engine) Progress() Progress {
 // PutSamples hands over telemetry. It never blocks.
 func (e *Engine) PutSamples(rows []schemas.Sample) { e.out.putSamples(rows) }
 
-// Base gives the run time at which the load began.
-func (e *Engine) Base() int64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.base
-}
-
 var errNoRow = errors.New("was the file changed?")

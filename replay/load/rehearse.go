@@ -98,7 +98,6 @@ type rehearsal struct {
 	shape   Shape
 	now     int64
 	ends    heap[ending]
-	seq     uint64
 	area    float64 // requests times time
 	places  float64 // conversations that hold a place times time
 	seconds map[int64]int64
@@ -108,21 +107,18 @@ type rehearsal struct {
 
 // ending is the end of a turn under way.
 type ending struct {
-	at   int64
-	seq  uint64
 	task Task
 	turn int32
 }
-
-func (e ending) before(o ending) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
 func (p *rehearsal) play(most int64) {
 	s := &p.shape
 	for s.Turns < most {
 		at, ok := p.s.Next()
 		switch {
-		case len(p.ends) > 0 && (!ok || p.ends[0].at <= at):
-			p.end(p.ends.pop(), OK)
+		case p.ends.len() > 0 && (!ok || p.ends.next() <= at):
+			at, e := p.ends.pop()
+			p.end(at, e, OK)
 		case ok:
 			p.advance(at)
 			p.take(p.s.Step(Event{Kind: Came, At: at}))
@@ -141,8 +137,8 @@ func (p *rehearsal) advance(at int64) {
 	p.now = at
 }
 
-func (p *rehearsal) end(e ending, how Outcome) {
-	p.advance(max(e.at, p.now))
+func (p *rehearsal) end(at int64, e ending, how Outcome) {
+	p.advance(max(at, p.now))
 	ev := Event{Kind: Ended, At: p.now, Task: e.task, Outcome: how}
 	if list := p.of(e.task.Row); int(e.turn)+1 < len(list) {
 		ev.Pause = list[e.turn+1].pause
@@ -177,10 +173,9 @@ func (p *rehearsal) take(actions []Action) {
 		p.take(p.s.Step(Event{Kind: Begun, At: p.now, Task: t}))
 	}
 	if cut {
-		for len(p.ends) > 0 {
-			e := p.ends.pop()
-			e.at = p.now
-			p.end(e, Canceled)
+		for p.ends.len() > 0 {
+			_, e := p.ends.pop()
+			p.end(p.now, e, Canceled)
 		}
 	}
 }
@@ -211,8 +206,7 @@ func (p *rehearsal) start(a *Action) {
 	s.Turns++
 	s.PromptTokens += int64(st.prompt)
 	s.LongestWait = max(s.LongestWait, time.Duration(p.now-a.Scheduled))
-	p.seq++
-	p.ends.push(ending{p.now + int64(assumedTTFT) + (n-1)*int64(assumedITL), p.seq, a.Task, a.Turn})
+	p.ends.push(p.now+int64(assumedTTFT)+(n-1)*int64(assumedITL), ending{a.Task, a.Turn})
 }
 
 func (p *rehearsal) arrival(at int64) {

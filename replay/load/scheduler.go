@@ -179,8 +179,7 @@ type Scheduler struct {
 	now     int64
 	timers  heap[timer]
 	arrival int64 // for which a timer is set
-	seq     uint64
-	more    bool // arrivals or drops that did not fit into one Step
+	more    bool  // arrivals or drops that did not fit into one Step
 	places  slots
 	flights slots
 	waiting queue[int32] // trees that wait for a place
@@ -275,8 +274,6 @@ const (
 )
 
 type timer struct {
-	at   int64
-	seq  uint64
 	kind timerKind
 	ref
 	gen uint32
@@ -363,8 +360,8 @@ func (s *Scheduler) Next() (at int64, ok bool) {
 		return 0, false
 	case s.more:
 		return s.now, true
-	case len(s.timers) > 0:
-		return s.timers[0].at, true
+	case s.timers.len() > 0:
+		return s.timers.next(), true
 	}
 	return 0, false
 }
@@ -404,7 +401,7 @@ func (s *Scheduler) Step(e Event) []Action {
 
 // settle has all happen that is due by now.
 func (s *Scheduler) settle() {
-	for len(s.timers) > 0 && s.timers[0].at <= s.now {
+	for s.timers.len() > 0 && s.timers.next() <= s.now {
 		s.fire(s.timers.pop())
 		s.admit()
 		s.pump()
@@ -414,15 +411,9 @@ func (s *Scheduler) settle() {
 }
 
 // at sets a timer.
-func (s *Scheduler) at(at int64, t timer) {
-	s.seq++
-	t.at, t.seq = at, s.seq
-	s.timers.push(t)
-}
+func (s *Scheduler) at(at int64, t timer) { s.timers.push(at, t) }
 
-func (t timer) before(o timer) bool { return t.at < o.at || t.at == o.at && t.seq < o.seq }
-
-func (s *Scheduler) fire(t timer) {
+func (s *Scheduler) fire(at int64, t timer) {
 	switch t.kind {
 	case timeTurn:
 		if in := s.trees[t.slot]; in.gen == t.gen && in.convs[t.member].state == timed {
@@ -430,20 +421,20 @@ func (s *Scheduler) fire(t timer) {
 		}
 	case timeArrival: // admit takes it from there
 	case timePlace:
-		s.places.raise(s.places.limit+1, t.at)
+		s.places.raise(s.places.limit+1, at)
 	case timeStage:
 		s.stage++
 		if !s.r.Open() {
-			s.places.raise(s.r.places(int(s.stage)), t.at)
+			s.places.raise(s.r.places(int(s.stage)), at)
 		}
 	case timeRelease: // pump goes on
 	case timeDuration:
-		s.stop(EndDuration, t.at)
+		s.stop(EndDuration, at)
 	case timeMinimum:
 		s.minimum = true
-		s.checkCount(t.at)
+		s.checkCount(at)
 	case timeDeadline:
-		s.stop(EndDeadline, t.at)
+		s.stop(EndDeadline, at)
 		s.cut(DropDeadline)
 	case timeGrace:
 		s.cut(CutGrace)
@@ -961,11 +952,11 @@ func (s *Scheduler) stop(reason string, at int64) {
 		return
 	}
 	s.stopped, s.stopAt = reason, at
-	kept := s.timers
-	s.timers = nil
+	kept := s.timers.items
+	s.timers.items = nil
 	for _, t := range kept {
-		if t.kind == timeDeadline {
-			s.at(t.at, t)
+		if t.v.kind == timeDeadline {
+			s.at(t.at, t.v)
 		}
 	}
 	grace := s.r.Grace
@@ -1107,48 +1098,65 @@ func (l *slots) raise(limit, at int64) {
 	}
 }
 
-// heap has the least item first.
-type heap[T interface{ before(T) bool }] []T
-
-func (h *heap[T]) push(v T) {
-	q := append(*h, v)
-	i := len(q) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !v.before(q[up]) {
-			break
-		}
-		q[i] = q[up]
-		i = up
-	}
-	q[i] = v
-	*h = q
+// heap gives items in the order of their moments; those of one moment in the order in which they came.
+type heap[T any] struct {
+	items []dated[T]
+	seq   uint64
 }
 
-func (h *heap[T]) pop() T {
-	q := *h
+type dated[T any] struct {
+	at  int64
+	seq uint64
+	v   T
+}
+
+func (d *dated[T]) before(o *dated[T]) bool { return d.at < o.at || d.at == o.at && d.seq < o.seq }
+
+func (h *heap[T]) len() int { return len(h.items) }
+
+// next gives the earliest moment; the heap is not empty.
+func (h *heap[T]) next() int64 { return h.items[0].at }
+
+func (h *heap[T]) push(at int64, v T) {
+	h.seq++
+	d := dated[T]{at, h.seq, v}
+	h.items = append(h.items, d)
+	i := len(h.items) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !d.before(&h.items[up]) {
+			break
+		}
+		h.items[i] = h.items[up]
+		i = up
+	}
+	h.items[i] = d
+}
+
+func (h *heap[T]) pop() (at int64, v T) {
+	q := h.items
 	top, n := q[0], len(q)-1
-	v := q[n]
-	*h = q[:n]
+	d := q[n]
+	h.items = q[:n]
 	i := 0
 	for {
 		kid := 2*i + 1
 		if kid >= n {
 			break
 		}
-		if kid+1 < n && q[kid+1].before(q[kid]) {
+		if kid+1 < n && q[kid+1].before(&q[kid]) {
 			kid++
 		}
-		if !q[kid].before(v) {
+		if !q[kid].before(&d) {
 			break
 		}
 		q[i] = q[kid]
 		i = kid
 	}
 	if n > 0 {
-		q[i] = v
+		q[i] = d
 	}
-	return top
+	return top.at, top.v
 }
 
 // queue is a queue.

@@ -98,7 +98,6 @@ type player struct {
 	drops map[turnKey]string
 	order []turnKey
 	ends  heap[ending]
-	seq   uint64
 	most  int64
 	cut   int
 	ended string
@@ -128,12 +127,12 @@ func (p *player) run() {
 		at, ok := p.s.Next()
 		next := func(other int64) bool { return !ok || other <= at }
 		switch {
-		case len(p.events) > 0 && next(p.events[0].At) && (len(p.ends) == 0 || p.events[0].At <= p.ends[0].at):
+		case len(p.events) > 0 && next(p.events[0].At) && (p.ends.len() == 0 || p.events[0].At <= p.ends.next()):
 			e := p.events[0]
 			p.events = p.events[1:]
 			p.now = e.At
 			p.take(p.s.Step(e))
-		case len(p.ends) > 0 && next(p.ends[0].at):
+		case p.ends.len() > 0 && next(p.ends.next()):
 			p.end(p.ends.pop())
 		case ok:
 			p.now = max(p.now, at)
@@ -142,8 +141,8 @@ func (p *player) run() {
 			p.t.Fatalf("at %v nothing is due, nothing runs, and yet the load does not end", time.Duration(p.now))
 		}
 	}
-	if len(p.ends) > 0 {
-		p.t.Fatalf("%d turns are under way at the end", len(p.ends))
+	if p.ends.len() > 0 {
+		p.t.Fatalf("%d turns are under way at the end", p.ends.len())
 	}
 	// Every planned turn has one outcome.
 	outcomes := len(p.drops)
@@ -182,8 +181,7 @@ func (p *player) take(actions []Action) {
 			}
 			p.sent[k] = &sent{Action: a, at: p.now, end: None}
 			p.order = append(p.order, k)
-			p.seq++
-			p.ends.push(ending{p.now + int64(d), p.seq, a.Task, a.Turn})
+			p.ends.push(p.now+int64(d), ending{a.Task, a.Turn})
 			if a.Tell {
 				told = append(told, a.Task)
 			}
@@ -202,7 +200,7 @@ func (p *player) take(actions []Action) {
 			p.ended = a.Reason
 		}
 	}
-	flying := int64(len(p.ends))
+	flying := int64(p.ends.len())
 	p.most = max(p.most, flying)
 	if n := p.rules.MaxInFlight; n > 0 && flying > p.rules.share(int64(n)) {
 		p.t.Fatalf("%d requests at once, %d are allowed", flying, n)
@@ -214,14 +212,15 @@ func (p *player) take(actions []Action) {
 		p.take(p.s.Step(Event{Kind: Begun, At: p.now, Task: t}))
 	}
 	if cut {
-		for len(p.ends) > 0 {
-			p.over(p.ends.pop(), Canceled)
+		for p.ends.len() > 0 {
+			_, e := p.ends.pop()
+			p.over(e, Canceled)
 		}
 	}
 }
 
-func (p *player) end(e ending) {
-	p.now = e.at
+func (p *player) end(at int64, e ending) {
+	p.now = at
 	o := OK
 	if p.outcome != nil {
 		o = p.outcome(p.key(e.task, e.turn))
@@ -966,20 +965,20 @@ func TestPause(t *testing.T) {
 
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var h heap[timer]
+		var h heap[int]
 		var want []int64
 		for i, at := range rapid.SliceOfN(rapid.Int64Range(0, 20), 0, 200).Draw(rt, "moments") {
-			h.push(timer{at: at, seq: uint64(i)})
+			h.push(at, i)
 			want = append(want, at)
 		}
 		slices.Sort(want)
-		var last timer
+		before := -1
 		for i, at := range want {
-			got := h.pop()
-			if got.at != at || i > 0 && got.before(last) {
-				rt.Fatalf("%d-th: %+v after %+v, want %d", i, got, last, at)
+			got, n := h.pop()
+			if got != at || i > 0 && at == want[i-1] && n < before {
+				rt.Fatalf("%d-th: %d at %d, want one at %d", i, n, got, at)
 			}
-			last = got
+			before = n
 		}
 	})
 }
@@ -1019,7 +1018,7 @@ func BenchmarkScheduler(b *testing.B) {
 				for i := range actions {
 					if a := &actions[i]; a.Kind == Start {
 						turn++
-						ends.push(ending{now + 1e9 + int64(turn%97)*1e6, turn, a.Task, a.Turn})
+						ends.push(now+1e9+int64(turn%97)*1e6, ending{a.Task, a.Turn})
 						if a.Tell {
 							told = append(told, a.Task)
 						}
@@ -1028,9 +1027,9 @@ func BenchmarkScheduler(b *testing.B) {
 			}
 			step := func() {
 				events++
-				if at, ok := s.Next(); len(ends) > 0 && (!ok || ends[0].at <= at) {
-					e := ends.pop()
-					now = e.at
+				if at, ok := s.Next(); ends.len() > 0 && (!ok || ends.next() <= at) {
+					var e ending
+					now, e = ends.pop()
 					take(s.Step(Event{Kind: Ended, At: now, Task: e.task, Pause: pause}))
 				} else {
 					now = at
