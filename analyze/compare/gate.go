@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -315,20 +316,14 @@ const muchMore = 1000
 // moreRuns says how many more runs would decide, if they went on as these did: the interval of n runs a side
 // (k groups of them) must become narrower than the distance to the limit.
 func moreRuns(distance, std float64, n, groups int, side string) string {
-	for m := n + 1; m < muchMore; m++ {
-		df := float64((m - 1) * groups)
-		if stat.StudentT(df)*std*math.Sqrt(float64(groups)/float64(m)) < distance {
-			return fmt.Sprintf("about %s%s like these", counted2(m-n, "more run"), side)
-		}
+	m := n + 1 + sort.Search(muchMore-n, func(more int) bool {
+		m := n + 1 + more
+		return stat.StudentT(float64((m-1)*groups))*std*math.Sqrt(float64(groups)/float64(m)) < distance
+	})
+	if m > muchMore {
+		return "more than a thousand runs" + side + ": it is too close to the limit"
 	}
-	return "more than a thousand runs" + side + ": it is too close to the limit"
-}
-
-func counted2(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return grouped(n) + " " + noun
+	return fmt.Sprintf("about %s%s like these", counted(m-n, "more run"), side)
 }
 
 // moreTurns says how many more turns would decide a percentile or a share.
@@ -352,24 +347,15 @@ func (g *Spec) moreTurns(f Figure) string {
 		}
 		return "far more turns: it is too close to the limit"
 	}
-	decides := func(n float64) bool {
-		low, high := shareBounds(f.Value, n)
+	const most = 1_000_000_000
+	more := sort.Search(most, func(more int) bool {
+		low, high := shareBounds(f.Value, f.Effective+float64(more))
 		return high < g.Bound || low > g.Bound
+	})
+	if more == most {
+		return "far more turns: it is too close to the limit"
 	}
-	low, high := f.Effective, 2*f.Effective
-	for ; !decides(high); low, high = high, 2*high {
-		if high > 1e9 {
-			return "far more turns: it is too close to the limit"
-		}
-	}
-	for high-low > 1 {
-		if mid := (low + high) / 2; decides(mid) {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return fmt.Sprintf("about %s more turns like these", grouped(roundUp((high-f.Effective)*per)))
+	return fmt.Sprintf("about %s more turns like these", grouped(roundUp(float64(more)*per)))
 }
 
 // roundUp gives a number with two digits, not below v.
