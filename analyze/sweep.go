@@ -99,9 +99,20 @@ func spreads(runs []RunResult) []Spread {
 	return out
 }
 
+// spread tells how a figure varies over runs. That of latencies and rates is skewed: their mean and its interval
+// are geometric, as in comparisons.
 func spread(label, name string, values []float64) Spread {
 	mean, std := stat.MeanStd(values)
 	interval := stat.OfRuns(values)
+	if compare.UnitOf(name) != "share" && slices.Min(values) > 0 {
+		logs := make([]float64, len(values))
+		for i, v := range values {
+			logs[i] = math.Log(v)
+		}
+		middle, _ := stat.MeanStd(logs)
+		interval = stat.OfRuns(logs)
+		mean, interval.Low, interval.High = math.Exp(middle), math.Exp(interval.Low), math.Exp(interval.High)
+	}
 	s := Spread{
 		Label: label, Runs: int64(len(values)), Name: name, Unit: compare.UnitOf(name), Mean: Num(mean), Std: Num(std),
 		Low: Num(interval.Low), High: Num(interval.High), Min: Num(slices.Min(values)), Max: Num(slices.Max(values)), CV: Missing,
@@ -146,7 +157,7 @@ type Spread struct {
 	Runs  int64  `json:"runs"`
 	Name  string `json:"name"`
 	Unit  string `json:"unit"`
-	Mean  Num    `json:"mean"`
+	Mean  Num    `json:"mean"` // of latencies and rates the geometric one
 	Std   Num    `json:"std"`
 	CV    Num    `json:"cv"`  // std / mean
 	Low   Num    `json:"low"` // interval of the mean (Student's t over runs)

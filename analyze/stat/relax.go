@@ -73,8 +73,8 @@ const relaxBins = 8192
 // of d (1/(1-u) in an M/M/1 queue) the relaxation time is at most four times that of such a queue.
 //
 // What u suggests is the integrated autocorrelation time of the number in an M/M/1 queue, (1+u)/(mu(1-u)^2)
-// with mu = turns a second/u (Morse, Operations Research 3, 1955), doubled for times that vary more and for
-// what a run shows less of by chance.
+// with mu = turns a second/u (Morse, Operations Research 3, 1955), and half as much again for times that vary
+// more.
 func (w Window) tau(l Load) float64 {
 	var from, to []int64
 	var turns float64
@@ -106,7 +106,7 @@ func (w Window) tau(l Load) float64 {
 	suggest := func(u float64) float64 {
 		tau := math.Inf(1)
 		if u < 1 {
-			tau = 2 * (1 + u) / (1 - u) / (1 - u) * u * w.Seconds() / turns
+			tau = 1.5 * (1 + u) / (1 - u) / (1 - u) * u * w.Seconds() / turns
 		}
 		if l.Longest > 0 {
 			tau = min(tau, l.Longest/2)

@@ -377,10 +377,10 @@ func TestSummarize(t *testing.T) {
 	for i := range 600 { // one every tenth of a second, each awaiting its token for half of it: u = 0.5
 		sent, first = append(sent, int64(i)*1e8), append(first, int64(i)*1e8+5e7)
 	}
-	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: math.NaN()}).Tau; !near(got, 0.6, 1e-6) {
-		t.Errorf("u = 0.5 at 10 turns a second suggests 2*(1.5/0.25)*0.5/10 = 0.6 s, not %v", got)
+	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: math.NaN()}).Tau; !near(got, 0.45, 1e-6) {
+		t.Errorf("u = 0.5 at 10 turns a second suggests 1.5*(1.5/0.25)*0.5/10 = 0.45 s, not %v", got)
 	}
-	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: 0.64}).Tau; !near(got, 2*1.8/0.04*0.08, 1e-6) {
+	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: 0.64}).Tau; !near(got, 1.5*1.8/0.04*0.08, 1e-6) {
 		t.Errorf("telemetry with u = 0.8: %v", got)
 	}
 	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: 1, Longest: 5}).Tau; !near(got, 2.5, 1e-6) {
