@@ -146,7 +146,7 @@ func TestAdvice(t *testing.T) {
 	ts := httptest.NewServer(server)
 	defer ts.Close()
 	_, said := within(t, "replay", dataset(t, 5, 1, 5), "--url", ts.URL, "-o", filepath.Join(t.TempDir(), "run.parquet"), "--concurrency", "2", "--no-probe")
-	if !strings.Contains(said, "5 turns ended as rate_limited: the server limits the rate: lower the load, or allow --retries") {
+	if !strings.Contains(said, "turns of the window): the server limits the rate: lower the load, or allow --retries") {
 		t.Errorf("said %s", said)
 	}
 }

@@ -294,7 +294,7 @@ func advise(ui *ui, kinds map[string]int64) {
 	for _, kind := range most {
 		if text := replay.Advice(kind); text != "" && said < 3 {
 			said++
-			ui.note("%s turns ended as %s: %s", thousands(kinds[kind]), kind, text)
+			ui.note("%s (%s turns of the window): %s", kind, thousands(kinds[kind]), text)
 		}
 	}
 }
