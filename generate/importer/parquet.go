@@ -117,7 +117,9 @@ func (r *parquetRows) Next() (rec rawjson.Record, err error) {
 		}
 		switch got {
 		case len(r.columns):
-			r.row++
+			if r.row++; r.row > r.rows {
+				return rec, fmt.Errorf("it has more than the %d rows that the footer promises", r.rows)
+			}
 			rec.Number = r.row
 			if rec.Data, err = object(r.buf[:0], r.nodes); err != nil {
 				return rec, fmt.Errorf("row %d: %w", r.row, err)

@@ -86,7 +86,10 @@ func drain(path string) error {
 		return err
 	}
 	n := 0
-	for _, err = range im.Conversations() {
+	for item, e := range im.Items() {
+		if err = e; err == nil {
+			_, err = im.Finish(item)
+		}
 		if n++; err != nil || n > 10_000 {
 			break
 		}
