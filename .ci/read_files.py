@@ -66,4 +66,8 @@ for path in sys.argv[3:]:
     (n, names), table = both(path, "select count(*), count(distinct name) from {}")
     check(n == table.num_rows > 0 and names > 3, f"{path}: {n} samples of {names} figures")
 
+fields = pq.read_schema(requests)
+lack = [f.name for f in fields if not (f.metadata or {}).get(b"doc")]
+if lack or fields.field("ttft_ms").metadata.get(b"unit") != b"ms":
+    sys.exit(f"pyarrow shows no meaning of {lack}, or no unit of ttft_ms")
 print(f"DuckDB {duckdb.__version__} and pyarrow read {len(rows)} rows and {chunks} chunk times alike")

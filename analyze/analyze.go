@@ -297,8 +297,12 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 			failed = int(counts.Failed)
 		}
 		out[i] = Figure{Name: fig.name, Title: fig.title, Unit: fig.unit, Population: popCompleted}
-		if fig.perToken {
+		switch {
+		case fig.perToken:
 			out[i].Population = a.perTokenPopulation(rows)
+		case fig.wholeAnswer && counts.Censored > 0:
+			// Those were the long ones: what is left favours short answers.
+			out[i].Population += fmt.Sprintf("; %d turns that the run stopped are left out, and would have taken longer", counts.Censored)
 		}
 		s.summarize(&out[i], in, failed, a)
 	}

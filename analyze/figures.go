@@ -13,6 +13,7 @@ type figure struct {
 	values            func(f *frame, o *Options) func(row int) float64 // NaN: the turn has none
 	aware             bool                                             // has a failure-aware variant
 	perToken          bool                                             // rests on the times between chunks
+	wholeAnswer       bool                                             // grows with the answer, so that stopped turns are missed
 }
 
 // Names of figures that do not come from a row by itself.
@@ -49,22 +50,22 @@ func (m Moment) column() string { return string(m) + "_ns" }
 // rowFigures lists the figures of a turn, in the order of reports. The formulas are those of the data
 // dictionary and of measurement: milliseconds throughout.
 var rowFigures = []figure{
-	{"ttft", "TTFT", "ms", nil, since("first_token_ns"), true, false},
-	{"ttft_sent", "TTFT from sent", "ms", nil, between("sent_ns", "first_token_ns"), false, false},
-	{"ttft_start", "TTFT from start", "ms", nil, between("start_ns", "first_token_ns"), false, false},
-	{"ttft_scheduled", "TTFT from scheduled", "ms", nil, between("scheduled_ns", "first_token_ns"), true, false},
-	{"ttfb", "TTFB", "ms", []string{"first_byte_ns"}, since("first_byte_ns"), false, false},
-	{"ttfa", "TTFA", "ms", []string{"first_answer_ns"}, since("first_answer_ns"), false, false},
-	{"tpot", "TPOT", "ms", []string{"tpot_ms"}, tpot, false, true},
-	{"tpot_request", "TPOT, (E2E-TTFT)/(n-1)", "ms", nil, tpotRequest, false, true},
-	{"e2e", "E2E latency", "ms", nil, since("last_token_ns"), true, false},
-	{"e2e_scheduled", "E2E from scheduled", "ms", nil, between("scheduled_ns", "last_token_ns"), true, false},
-	{"normalized_latency", "E2E per output token", "ms", nil, normalized, true, false},
-	{"send_lag", "Send lag", "ms", nil, between("scheduled_ns", "sent_ns"), false, false},
-	{"lag_slot", "Lag: slot", "ms", nil, lagSlot, false, false},
-	{"lag_scheduler", "Lag: scheduler", "ms", nil, lagScheduler, false, false},
-	{"lag_connection", "Lag: connection", "ms", nil, between("start_ns", "sent_ns"), false, false},
-	{"write_time", "Request write", "ms", []string{"wrote_ns"}, between("sent_ns", "wrote_ns"), false, false},
+	{"ttft", "TTFT", "ms", nil, since("first_token_ns"), true, false, false},
+	{"ttft_sent", "TTFT from sent", "ms", nil, between("sent_ns", "first_token_ns"), false, false, false},
+	{"ttft_start", "TTFT from start", "ms", nil, between("start_ns", "first_token_ns"), false, false, false},
+	{"ttft_scheduled", "TTFT from scheduled", "ms", nil, between("scheduled_ns", "first_token_ns"), true, false, false},
+	{"ttfb", "TTFB", "ms", []string{"first_byte_ns"}, since("first_byte_ns"), false, false, false},
+	{"ttfa", "TTFA", "ms", []string{"first_answer_ns"}, since("first_answer_ns"), false, false, false},
+	{"tpot", "TPOT", "ms", []string{"tpot_ms"}, tpot, false, true, false},
+	{"tpot_request", "TPOT, (E2E-TTFT)/(n-1)", "ms", nil, tpotRequest, false, true, false},
+	{"e2e", "E2E latency", "ms", nil, since("last_token_ns"), true, false, true},
+	{"e2e_scheduled", "E2E from scheduled", "ms", nil, between("scheduled_ns", "last_token_ns"), true, false, true},
+	{"normalized_latency", "E2E per output token", "ms", nil, normalized, true, false, false},
+	{"send_lag", "Send lag", "ms", nil, between("scheduled_ns", "sent_ns"), false, false, false},
+	{"lag_slot", "Lag: slot", "ms", nil, lagSlot, false, false, false},
+	{"lag_scheduler", "Lag: scheduler", "ms", nil, lagScheduler, false, false, false},
+	{"lag_connection", "Lag: connection", "ms", nil, between("start_ns", "sent_ns"), false, false, false},
+	{"write_time", "Request write", "ms", []string{"wrote_ns"}, between("sent_ns", "wrote_ns"), false, false, false},
 }
 
 // FigureNames gives the names of all figures, in the order of reports.

@@ -1,6 +1,8 @@
 package schemas
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"reflect"
 	"slices"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/ipc"
 	"github.com/apache/arrow/go/v17/arrow/memory"
 )
 
@@ -33,6 +36,28 @@ func ArrowSchema[T flatRow]() *arrow.Schema {
 	}
 	meta := arrow.NewMetadata([]string{keyKind, keyVersion}, []string{string(KindOf[T]()), fmt.Sprintf("%d.%d", MajorVersion, MinorVersion)})
 	return arrow.NewSchema(fields, &meta)
+}
+
+// arrowFooter gives the Arrow schema of a kind of file as readers of the Arrow family expect it in a footer:
+// the schema message of the IPC format, in base64. They show the unit and meaning of each column with it
+// (pyarrow: table.schema.field("ttft_ms").metadata). Empty for conversations, whose rows are nested.
+func arrowFooter(kind Kind) string {
+	var schema *arrow.Schema
+	switch kind {
+	case KindRequests:
+		schema = ArrowSchema[Request]()
+	case KindTelemetry:
+		schema = ArrowSchema[Sample]()
+	default:
+		return ""
+	}
+	var b bytes.Buffer
+	// Kind and version stand in the footer by themselves.
+	w := ipc.NewWriter(&b, ipc.WithSchema(arrow.NewSchema(schema.Fields(), nil)))
+	if err := w.Close(); err != nil {
+		panic(fmt.Sprintf("schemas: a schema that is not to be written: %v", err)) // into memory
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
 func arrowColumns[T flatRow]() []arrowColumn {

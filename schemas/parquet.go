@@ -42,6 +42,7 @@ const (
 	keyKind    = "parley.kind"
 	keyVersion = "parley.version"
 	keyMeta    = "parley.meta"
+	keyArrow   = "ARROW:schema" // where readers of the Arrow family look for a file's own schema
 )
 
 // Row is a type of row that has a file kind of its own.
@@ -138,6 +139,9 @@ func createVersion[T Row](path string, force bool, version string) (*Writer[T], 
 			options = append(options, parquet.SkipPageBounds("messages", "list", "element", text))
 		}
 		options = append(options, parquet.SkipPageBounds("tools"), parquet.SkipPageBounds("body"))
+	}
+	if text := arrowFooter(kind); text != "" {
+		options = append(options, parquet.KeyValueMetadata(keyArrow, text))
 	}
 	out := parquet.NewGenericWriter[T](file, options...)
 	return &Writer[T]{path: path, partial: partial, force: force, file: file, out: out}, nil

@@ -241,8 +241,8 @@ func latencies(res *analyze.Result, r *analyze.RunResult) section {
 			}
 			s.rows = append(s.rows, append(row, none))
 		}
-		if f.Name == "itl" && strings.Contains(f.Population, "estimated") {
-			s.after = append(s.after, "ITL: "+clean(f.Population))
+		if headline(f.Name) && strings.Contains(f.Population, ";") { // more than completed turns
+			s.after = append(s.after, f.Title+": "+clean(f.Population))
 		}
 	}
 	if unsure != "" {
