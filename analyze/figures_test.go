@@ -213,6 +213,15 @@ func TestSteadyWindow(t *testing.T) {
 	if w := analyzeOne(t, runOfRows(t, rows, &schemas.RunMeta{}, o), o).Window; !w.Steady || w.From != 0 || w.Before != 0 {
 		t.Errorf("window %+v", w)
 	}
+	// A smoke run, of which all turns start together: they are an opening burst, and all that there is.
+	rows = nil
+	for c := range 12 {
+		end := 200 + 5*float64(c)
+		rows = append(rows, turnRow(string(rune('a'+c)), 0, 0, 0, 0, 0, 20, end-1, end))
+	}
+	if w := analyzeOne(t, runOfRows(t, rows, &schemas.RunMeta{}, o), o); w.Window.Steady || w.Total.Counts.OK != 12 {
+		t.Errorf("a smoke run: %d turns in the window %+v", w.Total.Counts.OK, w.Window)
+	}
 	// Nothing ran.
 	none := []schemas.Request{{ConversationID: "a", Phase: schemas.PhaseMain, Status: string(schemas.StatusNotReached)}}
 	res := analyzeOne(t, runOfRows(t, none, &schemas.RunMeta{}, o), o)

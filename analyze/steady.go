@@ -41,6 +41,9 @@ func (f *frame) steadyWindow(r *run, w *window) []Warning {
 	if len(stages) < 2 {
 		l := f.demand(r, anyStage, nil)
 		from, to, how, ok := l.steady()
+		if n, all := f.completed(from, to); ok && n < fewTurns && 2*n < all {
+			ok, how = false, fmt.Sprintf("no steady stretch: only %d of the %d completed turns were sent in what is neither start nor end; the whole run is used", n, all)
+		}
 		w.result.How = how
 		if !ok {
 			return []Warning{{"no_steady_window", how}}
@@ -85,6 +88,23 @@ func (f *frame) steadyWindow(r *run, w *window) []Warning {
 	}
 	w.result.How = fmt.Sprintf("the steady stretch of each of %d stages", len(stages))
 	return warnings
+}
+
+// fewTurns is how many turns a steady window has at least, if the run has twice as many: a smoke run, whose turns
+// all start together, shows what it has.
+const fewTurns = 11
+
+// completed counts the turns that completed: those sent in [from, to), and all.
+func (f *frame) completed(from, to int64) (n, all int) {
+	for row := range f.rows {
+		if f.main[row] && f.status[row] == statusOK {
+			all++
+			if m := f.moment[row]; m >= from && m < to {
+				n++
+			}
+		}
+	}
+	return n, all
 }
 
 // stages gives the stages of the load, in order; none where the rows do not tell.
