@@ -446,7 +446,13 @@ def check_steady(where, run, result):
         means = series.reshape(k, 5).mean(axis=1)
         z = [means[d:].var() / (k - d) for d in range(k // 2 + 1)]
         d = int(np.argmin(z))
-        if 0 < d < k // 2 and 5 * d <= m * 2 // 5 and abs(series[:5 * d].mean() - series[5 * d:].mean()) > 0.05 * abs(series[5 * d:].mean()):
+        if not 0 < d < k // 2 or 5 * d > m * 2 // 5:
+            continue
+        first, rest = series[:5 * d], series[5 * d:]
+        parts = max(len(rest) // len(first), 3)
+        size = len(rest) // parts
+        spread = np.std([rest[i * size:(i + 1) * size].mean() for i in range(parts)], ddof=1)
+        if abs(first.mean() - rest.mean()) > max(0.05 * abs(rest.mean()), 2 * spread):
             cut = max(cut, start + int((end - start) * (5 * d / m)))
     same(f"{where}: steady from", run.start, cut)
     same(f"{where}: steady to", run.stop, end)
