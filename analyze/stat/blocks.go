@@ -50,9 +50,9 @@ const (
 	LongTausOuter = 600
 )
 
-// momentsPerTau is how many independent moments of an extreme a relaxation time has at most: a high
-// percentile's are over sooner than the queue that made them.
-const momentsPerTau = 2
+// momentsPerTau is how many independent moments of an extreme a relaxation time has at most. Of a mean it would be
+// one half; a high percentile's are over sooner than the queue that made them.
+const momentsPerTau = 1
 
 // Needs gives how many seconds a window must have for an interval of the q-quantile (0 to 1); of a mean or
 // a rate with q = 0.5. NaN if the relaxation time is not known.
