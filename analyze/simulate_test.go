@@ -119,12 +119,13 @@ var loads = []struct {
 	model queueModel
 	least float64 // coverage accepted of the mean, p50, p90 and throughput
 	shown bool    // ten minutes must be enough for these
+	power float64 // accepted of five pairs; at the knee less can be had
 }{
-	{"open, 0.3", plainQueue(0.3), 0.92, true},
-	{"open, 0.6", plainQueue(0.6), 0.92, true},
-	{"open, 0.8", plainQueue(0.8), 0.88, false},
-	{"closed, 0.6", closedQueue(27), 0.92, true},
-	{"closed, knee", kneeQueue(), 0.88, false},
+	{"open, 0.3", plainQueue(0.3), 0.92, true, 0.75},
+	{"open, 0.6", plainQueue(0.6), 0.92, true, 0.75},
+	{"open, 0.8", plainQueue(0.8), 0.88, false, 0.75},
+	{"closed, 0.6", closedQueue(27), 0.92, true, 0.75},
+	{"closed, knee", kneeQueue(), 0.88, false, 0.65},
 }
 
 var simulationOptions = Options{Figures: []string{"ttft", "tpot", "e2e"}, Percentiles: []float64{50, 90, 99}}
@@ -321,7 +322,7 @@ func TestSimulatedComparisons(t *testing.T) {
 		alarm.most(t, size, load.name+": A/A alarms of the primary figure", 0.065)
 		alarmAll.most(t, size, load.name+": A/A alarms of all figures", 0.065)
 		unpaired.most(t, size, load.name+": A/A alarms of all figures, unpaired", 0.065)
-		found.least(t, size, load.name+": 5 % slower, found by five pairs", 0.75)
+		found.least(t, size, load.name+": 5 % slower, found by five pairs", load.power)
 		foundTen.least(t, size, load.name+": 5 % slower, found by ten pairs", 0.95)
 	}
 	statisticsPage(t, size, "comparisons", rows)
