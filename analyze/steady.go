@@ -282,14 +282,6 @@ func (l *demand) steps(from, to int64) int {
 	return 5 * int(min(max(float64(to-from)/(sum/turns), 1), steadySteps/5))
 }
 
-// blocks gives the means of so many equal blocks of a series, or the series itself if it is shorter.
-func blocks(series []float64, n int) []float64 {
-	if len(series) <= n {
-		return series
-	}
-	return stat.BlockMeans(series, n)
-}
-
 // series gives the requests in flight, the tokens that arrived (those of a turn spread evenly from its
 // first to its last) and the mean TTFT in equal steps of a stretch of time. A step in which no turn was
 // sent has the TTFT of the one before.
