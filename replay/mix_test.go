@@ -30,10 +30,11 @@ func TestParseModels(t *testing.T) {
 	s.models, _ = parseModels("a=7,b=3")
 	n := 0
 	for row := range int32(10000) {
-		if s.modelOf(row) == "a" {
+		first := s.modelOf(row)
+		if first == "a" {
 			n++
 		}
-		if s.modelOf(row) != s.modelOf(row) {
+		if again := s.modelOf(row); again != first {
 			t.Fatal("not the same twice")
 		}
 	}
