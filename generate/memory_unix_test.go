@@ -4,44 +4,112 @@ package generate_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 
 	"parley/generate"
 )
 
-// TestLongRecord imports one record of 60 MB: the process may take four times that for it.
+const longMegabytes = 60
+
+// TestLongRecord imports one record of 60 MB: the process may take four times that for it. Text of random words
+// takes more than a line again and again, of which the compressed page is next to nothing.
 func TestLongRecord(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a record of 60 MB takes seconds")
 	}
-	const megabytes = 60
-	dir := t.TempDir()
-	name := filepath.Join(dir, "long.jsonl")
-	line := `a line of a long \"log\", with a number and an \u00e9\n`
-	text := append([]byte(`{"messages":[{"role":"user","content":"`), bytes.Repeat([]byte(line), megabytes*1_000_000/len(line))...)
-	if err := os.WriteFile(name, append(text, `"},{"role":"assistant","content":"ok"}]}`...), 0o644); err != nil {
+	line := "a line of a long \"log\", with a number and an \u00e9\n"
+	repeated := func() string { return strings.Repeat(line, longMegabytes*1_000_000/len(line)) }
+	for _, c := range []struct {
+		name string
+		text func() string
+	}{
+		{"repeated.jsonl", repeated},
+		{"words.jsonl", randomWords},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			in, out := filepath.Join(dir, c.name), filepath.Join(dir, "out.parquet")
+			writeLine(t, in, []chatMessage{{"user", c.text()}, {"assistant", "ok"}})
+			tiny := filepath.Join(dir, "tiny.jsonl")
+			writeLine(t, tiny, []chatMessage{{"user", "x"}})
+			small, most := peakOfImport(t, tiny, filepath.Join(dir, "tiny.parquet")), peakOfImport(t, in, out)
+			t.Logf("%.0f MB over %.0f MB: %.2f times the record", most-small, small, (most-small)/longMegabytes)
+			if most-small > 4*longMegabytes {
+				t.Errorf("a record of %d MB takes %.0f MB over the %.0f MB of a short one", longMegabytes, most-small, small)
+			}
+			if rows := read(t, out); len(rows) != 1 || len(rows[0].Messages) != 2 || *rows[0].Messages[0].Content != c.text() {
+				t.Error("the text is not what was imported")
+			}
+		})
+	}
+}
+
+// peakOfImport imports a file in a process of its own and gives the peak of its resident memory in MB.
+func peakOfImport(t *testing.T, in, out string) float64 {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestImportAlone$")
+	cmd.Env = append(os.Environ(), importFrom+"="+in, importTo+"="+out)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	// Not Rusage.Maxrss, which counts this process too, of which the other one is a copy at first.
+	text, err := os.ReadFile(out + ".peak")
+	if err != nil {
 		t.Fatal(err)
 	}
-	text = nil
-	peak := func(o generate.Options) float64 {
-		debug.FreeOSMemory()
-		resetPeak()
-		run(t, o)
-		return peakMB()
+	peak, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || peak == 0 {
+		t.Fatalf("no peak of memory: %q, %v", text, err)
 	}
-	small := peak(generate.Options{Import: []string{"-"}, Stdin: strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`)})
-	debug.FreeOSMemory()
-	resetPeak()
-	if _, err := generate.Run(t.Context(), generate.Options{Loaded: load(t, "o200k_base"), Output: filepath.Join(dir, "long.parquet"), Import: []string{name}}, nil); err != nil {
+	return peak
+}
+
+const importFrom, importTo = "PARLEY_TEST_IMPORT_FROM", "PARLEY_TEST_IMPORT_TO"
+
+// TestImportAlone is what a process of peakOfImport does.
+func TestImportAlone(t *testing.T) {
+	in := os.Getenv(importFrom)
+	if in == "" {
+		t.Skip("runs in processes of TestLongRecord")
+	}
+	if _, err := generate.Run(t.Context(), generate.Options{Loaded: load(t, "o200k_base"), Output: os.Getenv(importTo), Import: []string{in}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if most := peakMB(); most-small > 4*megabytes {
-		t.Errorf("a record of %d MB takes %.0f MB over the %.0f MB of a short one", megabytes, most-small, small)
-	} else {
-		t.Logf("%.0f MB over %.0f MB", most-small, small)
+	if err := os.WriteFile(os.Getenv(importTo)+".peak", []byte(strconv.FormatFloat(peakMB(), 'f', 1, 64)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type chatMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// randomWords gives text of letters by chance, which zstd can make little of.
+func randomWords() string {
+	random := rand.New(rand.NewPCG(1, 2))
+	text := make([]byte, 0, longMegabytes*1_000_000)
+	for len(text) < cap(text)-12 {
+		for range 2 + random.IntN(8) {
+			text = append(text, 'a'+byte(random.IntN(26)))
+		}
+		text = append(text, ' ')
+	}
+	return string(text)
+}
+
+func writeLine(t *testing.T, path string, messages []chatMessage) {
+	var out bytes.Buffer
+	if err := json.NewEncoder(&out).Encode(map[string]any{"messages": messages}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

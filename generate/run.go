@@ -260,6 +260,7 @@ func (w *writing) add(r row) error {
 	w.report.Tokens += r.tokens
 	w.report.TextBytes += r.bytes
 	w.batch = append(w.batch, *r.c)
+	*r.c = schemas.Conversation{} // the batch is to be the only one that holds a long text
 	w.pending += r.bytes
 	if len(w.batch) < batchRows && w.pending < batchBytes {
 		return nil
@@ -276,7 +277,7 @@ func (w *writing) flush() error {
 		runtime.GC() // what lies in pools goes with the second collection
 		debug.FreeOSMemory()
 	}
-	if err := w.out.Write(w.batch...); err != nil {
+	if err := w.out.Take(w.batch); err != nil {
 		return err
 	}
 	clear(w.batch)

@@ -73,6 +73,7 @@ type Writer[T Row] struct {
 	force         bool
 	file          *os.File
 	out           *parquet.GenericWriter[T]
+	codec         *codec
 	rows          int64
 	err           error
 }
@@ -123,11 +124,13 @@ func createVersion[T Row](path string, force bool, version string) (*Writer[T], 
 		return nil, fmt.Errorf("create %s: %w", partial, err)
 	}
 	kind := KindOf[T]()
+	compress := &codec{Codec: zstd.Codec{Level: zstd.SpeedFastest}}
 	options := []parquet.WriterOption{
 		// Page headers would repeat, uncompressed, the least and the greatest value that the column index has
 		// already (cut to 16 bytes there): with long texts that doubled the file.
 		parquet.DataPageStatistics(false),
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.Compression(compress),
+		parquet.ColumnPageBuffers(&pageBuffers{parquet.NewBufferPool(), filepath.Dir(path), "." + filepath.Base(path) + ".pages-*"}),
 		parquet.MaxRowsPerRowGroup(rowGroupRows(kind)),
 		parquet.CreatedBy(createdBy, Version(), ""),
 		parquet.KeyValueMetadata(keyKind, string(kind)),
@@ -144,7 +147,7 @@ func createVersion[T Row](path string, force bool, version string) (*Writer[T], 
 		options = append(options, parquet.KeyValueMetadata(keyArrow, text))
 	}
 	out := parquet.NewGenericWriter[T](file, options...)
-	return &Writer[T]{path: path, partial: partial, force: force, file: file, out: out}, nil
+	return &Writer[T]{path: path, partial: partial, force: force, file: file, out: out, codec: compress}, nil
 }
 
 // Write adds rows. After an error the writer only passes on that error.
