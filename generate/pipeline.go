@@ -23,7 +23,7 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 		err error
 	}
 	type job struct {
-		in   In
+		in   *In         // emptied when its work begins: an item may be long, and work lets go of it
 		done chan result // of capacity 1, so that no worker waits for out
 	}
 	jobs := make(chan job)
@@ -36,7 +36,7 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 		defer close(queue)
 		defer close(jobs)
 		for item, err := range in {
-			j := job{item, make(chan result, 1)}
+			j := job{&item, make(chan result, 1)}
 			if err != nil {
 				j.done <- result{err: err}
 			}
@@ -98,13 +98,20 @@ func ordered[In, Out any](ctx context.Context, workers int, in iter.Seq2[In, err
 }
 
 // guarded turns a panic of work into an error: one bad record must not take the process down without a word.
-func guarded[In, Out any](work func(In) (Out, error), in In) (out Out, err error) {
+func guarded[In, Out any](work func(In) (Out, error), in *In) (out Out, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error, please report it: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return work(in)
+	return work(take(in))
+}
+
+// take empties the place that a value is in.
+func take[T any](from *T) (v T) {
+	var none T
+	v, *from = *from, none
+	return v
 }
 
 // errStopped ends the goroutines when the result is known.

@@ -337,11 +337,12 @@ func (im *Importer) Items() iter.Seq2[Item, error] {
 
 // Finish does the work on an item: parsing, text, tokens and turns. It is safe for concurrent use.
 func (im *Importer) Finish(item Item) (Result, error) {
+	work := item.work
+	item.work = nil // it holds the record's bytes, which need not be there while tokens are counted
 	res := Result{item: item, problem: item.problem}
 	if res.problem == nil {
-		res.made, res.problem = item.work()
+		res.made, res.problem = work()
 	}
-	res.item.work = nil
 	if res.problem != nil {
 		res.rows = nil
 		if res.problem.fatal {
