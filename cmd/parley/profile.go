@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"gopkg.in/yaml.v3"
@@ -91,15 +92,52 @@ func (p *profile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any
 			if flagName(key) != flag.Name {
 				continue
 			}
-			if object, ok := value.(map[string]any); ok { // --sampling, --extra-body
-				text, err := json.Marshal(object)
-				return string(text), err
-			}
-			if flag.Target.Kind() == reflect.String {
-				return fmt.Sprint(value), nil // a number, or a word that YAML takes for something else
-			}
-			return value, nil
+			return flagValue(flag, value)
 		}
 	}
 	return nil, nil
+}
+
+// flagValue gives a profile's value as the flag's type takes it: a text flag takes numbers, lists (stages and levels)
+// and words that YAML takes for something else; a repeatable one takes one value or a list.
+func flagValue(flag *kong.Flag, value any) (any, error) {
+	kind := flag.Target.Type()
+	if kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	list, isList := value.([]any)
+	object, isObject := value.(map[string]any)
+	switch {
+	case kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.String:
+		if !isList {
+			list = []any{value}
+		}
+		texts := []any{}
+		for _, v := range list {
+			texts = append(texts, scalarText(v))
+		}
+		return texts, nil
+	case kind.Kind() == reflect.Map && isObject:
+		return object, nil
+	case isObject: // --sampling, --extra-body
+		text, err := json.Marshal(object)
+		return string(text), err
+	case kind.Kind() == reflect.String && isList:
+		var texts []string
+		for _, v := range list {
+			texts = append(texts, scalarText(v))
+		}
+		return strings.Join(texts, ","), nil
+	case kind.Kind() == reflect.String && value != nil:
+		return scalarText(value), nil
+	}
+	return value, nil
+}
+
+// scalarText gives a value as it would stand on the command line.
+func scalarText(value any) string {
+	if t, ok := value.(time.Time); ok { // YAML knows times
+		return t.Format(time.RFC3339Nano)
+	}
+	return fmt.Sprint(value)
 }

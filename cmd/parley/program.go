@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -69,8 +70,17 @@ const description = `parley benchmarks LLM servers with multi-turn conversations
   parley analyze run.parquet --by turn --html report.html
 
 Every flag can also be set in the environment, as PARLEY_<VERB>_<FLAG> (PARLEY_REPLAY_RATE=5), and in a
-profile (--profile). Exit codes: 0 done, 1 failed, 2 usage, 3 the verdict of replay is INVALID or a
-gate of analyze failed, 4 none failed and one is undecided, 130 interrupted (with its rows written).`
+profile, for all verbs or under the name of one:
+
+  seed: 7
+  replay:
+    url: http://127.0.0.1:8000
+    concurrency: 64
+    sampling: {temperature: 0}
+
+Exit codes, the first that holds: 2 usage; 1 failed (a run that the error budget gave up too); 130
+interrupted, with the rows of replay written; 3 the verdict of replay is INVALID, or a gate of analyze
+failed; 4 no gate failed and one is undecided; 0 done.`
 
 // parsed says how parsing the command line ended, when it ended the program.
 type parsed struct{ code int }
@@ -149,12 +159,43 @@ func (p *program) try(ctx context.Context) (err error) {
 	ui := newUI(p.stderr, line.NoColor)
 	switch kctx.Selected().Name {
 	case "generate":
-		return line.Generate.run(ctx, p, ui)
+		err = line.Generate.run(ctx, p, ui)
 	case "replay":
-		return line.Replay.run(ctx, p, ui)
+		err = line.Replay.run(ctx, p, ui)
 	default:
-		return line.Analyze.run(ctx, p, ui)
+		err = line.Analyze.run(ctx, p, ui)
 	}
+	if exit := (exitError{}); errors.As(err, &exit) && exit.code == codeUsage {
+		return usageError(errors.Join(append([]error{err}, origins(kctx, string(line.Profile), err.Error())...)...))
+	}
+	return err
+}
+
+// origins says of flags that stand elsewhere than on the command line where they do, if there was trouble:
+// with a flag that the trouble's text names, the one to change may be an environment variable.
+func origins(kctx *kong.Context, profile, trouble string) []error {
+	given, profiled := map[*kong.Flag]bool{}, map[*kong.Flag]bool{}
+	for _, path := range kctx.Path {
+		if path.Flag != nil {
+			given[path.Flag], profiled[path.Flag] = !path.Resolved, path.Resolved
+		}
+	}
+	var notes []error
+	for _, flag := range kctx.Selected().Flags {
+		if given[flag] || !regexp.MustCompile(`--`+flag.Name+`([^-\w]|$)`).MatchString(trouble) {
+			continue
+		}
+		for _, name := range flag.Envs {
+			_, ok := os.LookupEnv(name)
+			switch {
+			case profiled[flag]:
+				notes = append(notes, fmt.Errorf("--%s comes from the profile %s", flag.Name, profile))
+			case ok: // its value may be a secret
+				notes = append(notes, fmt.Errorf("--%s comes from the environment variable %s", flag.Name, name))
+			}
+		}
+	}
+	return notes
 }
 
 // addEnvironment gives each flag of a verb its environment variable.
