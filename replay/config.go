@@ -26,6 +26,10 @@ const (
 	DefaultMaxText     = 64 << 20
 )
 
+// countMargin is how much longer than a turn's limit the grace of a count is: the last turns come to their own limit
+// first, and are timeouts as they are in the rest of the run.
+const countMargin = 5 * time.Second
+
 // None is the value of a duration that is switched off where 0 means the default.
 const None = -1 * time.Nanosecond
 
@@ -72,7 +76,7 @@ type Config struct {
 	MinDuration time.Duration `json:"min_duration,omitempty"` // Requests stops the run only after this time
 	MaxErrors   string        `json:"max_errors,omitempty"`   // a count, a share like 10%, or none; "" is the default brake, see load.Scheduler
 	Loops       int           `json:"loops,omitempty"`        // passes over the dataset; 0 is one, or no limit with Duration or Requests
-	Grace       time.Duration `json:"grace,omitempty"`        // how long running turns may finish after that; 0 is 30 s, or after Requests the Timeout; None is none
+	Grace       time.Duration `json:"grace,omitempty"`        // how long running turns may finish after that; 0 is 30 s, or after Requests the Timeout and countMargin; None is none
 	Timeout     time.Duration `json:"timeout,omitempty"`      // one turn in all; 0 is 10 m, None is no limit
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"` // one silence in a stream; 0 is 2 m, None is no limit
 	Deadline    time.Duration `json:"deadline,omitempty"`     // the whole run; 0 is no limit
@@ -360,7 +364,7 @@ func (s *settled) settleArrivals(bad func(flag, format string, args ...any)) {
 }
 
 func (s *settled) settleStops(bad func(flag, format string, args ...any)) {
-	counted := s.Grace == 0 // the grace of a count is the turn's own limit, unless one was given
+	counted := s.Grace == 0 // the grace of a count lets each turn come to its own limit, unless one was given
 	for flag, d := range map[string]time.Duration{"duration": s.Duration, "deadline": s.Deadline, "min-duration": s.MinDuration, "warmup-time": s.WarmupTime} {
 		if d < 0 {
 			bad(flag, "%v is negative", d)
@@ -406,7 +410,7 @@ func (s *settled) settleStops(bad func(flag, format string, args ...any)) {
 	}
 	r.Grace, r.CountGrace = s.Grace, s.Grace
 	if counted {
-		if r.CountGrace = s.Timeout; s.Timeout == 0 {
+		if r.CountGrace = s.Timeout + countMargin; s.Timeout == 0 {
 			r.CountGrace = -1
 		}
 	}

@@ -103,7 +103,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &s.rules
-	if s.Timeout != DefaultTimeout || s.IdleTimeout != DefaultIdleTimeout || r.Grace != DefaultGrace || r.CountGrace != DefaultTimeout || r.Loops != 1 || r.Bounded() || s.API != "chat" || s.History != "live" {
+	if s.Timeout != DefaultTimeout || s.IdleTimeout != DefaultIdleTimeout || r.Grace != DefaultGrace || r.CountGrace != DefaultTimeout+countMargin || r.Loops != 1 || r.Bounded() || s.API != "chat" || s.History != "live" {
 		t.Errorf("%+v", s)
 	}
 	c := closed()

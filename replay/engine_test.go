@@ -339,6 +339,27 @@ func TestCountsGrace(t *testing.T) {
 	r.check(t, map[string]int{"canceled grace": 4}, 4, time.Minute)
 }
 
+// TestCountsLastTurnsTimeOut has a server that never answers: a turn that the run's last ones are among hits its own
+// limit like any other, and is not canceled by the run.
+func TestCountsLastTurnsTimeOut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		minimum time.Duration
+		rows    int
+		took    time.Duration
+	}{
+		"requests":     {0, 4, 30 * time.Second},
+		"min-duration": {45 * time.Second, 8, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := trial{sim: "never=1", cfg: Config{Concurrency: 4, Requests: 4, MinDuration: tt.minimum, Timeout: 30 * time.Second, MaxErrors: "none"}, convs: talks(20, 1, 0)}
+			r.run(t)
+			if r.checkRows(t, map[string]int{"timeout timeout_total": tt.rows}); r.err != nil || (r.took-tt.took).Abs() > time.Second {
+				t.Errorf("the run took %v: %v", r.took, r.err)
+			}
+		})
+	}
+}
+
 // TestStageRows checks what a run with stages says in its rows.
 func TestStageRows(t *testing.T) {
 	r := trial{cfg: Config{ConcurrencyStages: []load.Stage{{Level: 1, For: 10 * time.Second}, {Level: 3, For: 10 * time.Second}}}, convs: talks(5, 1, 0)}

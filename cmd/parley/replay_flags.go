@@ -46,7 +46,7 @@ type replayCommand struct {
 	Loops       *int           `group:"Stop" placeholder:"N" help:"Passes over the dataset (default: one, or no limit with --duration or --requests)."`
 	MinDuration time.Duration  `group:"Stop" help:"--requests stops the run only after this time: both hold."`
 	MaxErrors   string         `group:"Stop" placeholder:"N|P%" help:"Give up after this many failed turns, or when more than this share of the last 100 failed; none for never. Default: when every turn of the last 10 s, at least 20, failed."`
-	Grace       *time.Duration `group:"Stop" placeholder:"TIME" help:"How long running turns may finish after the stop (default: 30s, or --timeout after --requests)."`
+	Grace       *time.Duration `group:"Stop" placeholder:"TIME" help:"How long running turns may finish after the stop (default: 30s; after --requests until --timeout has ended them)."`
 	Timeout     time.Duration  `group:"Stop" default:"10m" help:"Limit of one turn in all; 0 is none."`
 	IdleTimeout time.Duration  `group:"Stop" default:"2m" help:"Limit of one silence in a stream; 0 is none."`
 	Deadline    time.Duration  `group:"Stop" help:"Limit of the whole run."`
