@@ -50,12 +50,18 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: %+v, %v", s, c, err)
 		}
 	}
+	dashed, err := ParseURL("sim:?fail-status=503&max-model-len=100&log-chunks")
+	if same, other := ParseURL("sim:?fail_status=503&max_model_len=100&log_chunks"); err != nil || other != nil || dashed != same || dashed.FailStatus != 503 {
+		t.Errorf("with dashes %+v, %v; with underscores %+v, %v", dashed, err, same, other)
+	}
 	for s, wants := range map[string][]string{
 		"http://x":                   {"not a sim: URL"},
 		"sim:itl=3ms":                {"start with '?'"},
 		"sim:?itl=3":                 {"itl=3: must be a duration"},
 		"sim:?nope=1&slots=x":        {`unknown parameter "nope"`, "slots=x: must be a whole number"},
 		"sim:?itl=1ms&itl=2ms":       {"itl is given 2 times"},
+		"sim:?no-pe=1":               {`unknown parameter "no-pe"`},
+		"sim:?log-chunks&log_chunks": {"log_chunks is given 2 times"},
 		"sim:?fail=2":                {"fail=2: must be from 0 to 1"},
 		"sim:?jitter=-1":             {"jitter=-1"},
 		"sim:?cut=NaN&prefill=NaN":   {"cut=NaN", "prefill=NaN"},

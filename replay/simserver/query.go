@@ -11,8 +11,8 @@ import (
 )
 
 // ParseURL reads a simulated server's configuration from a URL such as
-// "sim:?prefill=20000&itl=12ms&slots=64&dialect=vllm". What the URL does not name has its default. Every
-// problem is reported at once.
+// "sim:?prefill=20000&itl=12ms&slots=64&dialect=vllm". What the URL does not name has its default. A name may have
+// dashes for its underscores, as llmsim's flags have. Every problem is reported at once.
 func ParseURL(s string) (Config, error) {
 	rest, ok := strings.CutPrefix(s, "sim:")
 	if !ok {
@@ -28,9 +28,14 @@ func ParseURL(s string) (Config, error) {
 // ParseQuery is [ParseURL] for the part after the question mark.
 func ParseQuery(query string) (Config, error) {
 	c := Default()
-	vals, err := url.ParseQuery(query)
+	given, err := url.ParseQuery(query)
 	if err != nil {
 		return Config{}, fmt.Errorf("simserver: parameters: %w", err)
+	}
+	vals := url.Values{}
+	for name, vs := range given {
+		name = strings.ReplaceAll(name, "-", "_")
+		vals[name] = append(vals[name], vs...)
 	}
 	known := map[string]bool{}
 	err = eachParam(&c, func(p param) error {
@@ -44,9 +49,9 @@ func ParseQuery(query string) (Config, error) {
 		}
 		return p.set(vs[0])
 	})
-	for name := range vals {
-		if !known[name] {
-			err = errors.Join(err, fmt.Errorf("simserver: unknown parameter %q (llmsim --help lists them, with dashes)", name))
+	for name := range given {
+		if !known[strings.ReplaceAll(name, "-", "_")] {
+			err = errors.Join(err, fmt.Errorf("simserver: unknown parameter %q (llmsim --help lists them)", name))
 		}
 	}
 	if err == nil {
