@@ -24,6 +24,15 @@ func newTokenRows(f *frame) *tokenRows {
 	}
 }
 
+// total gives the tokens of all turns together.
+func (t *tokenRows) total() int64 {
+	var n int64
+	for _, k := range t.completion {
+		n += max(k, 0) // null is below 0
+	}
+	return n
+}
+
 // hidden gives the reasoning tokens of a turn that were counted but not streamed: the first token that
 // came was one of the answer.
 func (t *tokenRows) hidden(row int) int64 {
@@ -36,18 +45,22 @@ func (t *tokenRows) hidden(row int) int64 {
 // spreadMemory is what one worker reuses.
 type spreadMemory struct{ all, streamed []int64 }
 
+// chunkTokens is how many tokens a chunk carries on average at most, where nothing else says what is too many.
+const chunkTokens = 100
+
 // spread gives the tokens of each chunk of a turn: the server's counts where it sent them (told), else the
-// answer's tokens spread evenly over the chunks, else one each. Tokens that no chunk accounts for came
-// with the last. The result is valid until the next call.
+// answer's tokens spread evenly over the chunks, else one each. Counts that add up to far more than the answer has are
+// not believed. Tokens that no chunk accounts for came with the last. The result is valid until the next call.
 func (t *tokenRows) spread(m *spreadMemory, row int, ns, tokens []int64) (counts []int64, told bool) {
 	completion := t.completion[row]
-	if told = len(tokens) == len(ns); !told {
+	most := int64(len(ns)) + 2*completion
+	if completion == schemas.NullInt {
+		most = chunkTokens * int64(len(ns))
+	}
+	sum, told := chunkSum(tokens, most)
+	if told = told && len(tokens) == len(ns); !told {
 		m.all = evenly(m.all, completion, len(ns))
 		return m.all, false
-	}
-	var sum int64
-	for _, k := range tokens {
-		sum += k
 	}
 	if sum >= completion {
 		return tokens, true
@@ -55,6 +68,17 @@ func (t *tokenRows) spread(m *spreadMemory, row int, ns, tokens []int64) (counts
 	m.all = append(m.all[:0], tokens...)
 	m.all[len(ns)-1] += completion - sum
 	return m.all, true
+}
+
+// chunkSum adds up the tokens of chunks; not ok if one is below 0, or they are more than most.
+func chunkSum(tokens []int64, most int64) (sum int64, ok bool) {
+	for _, k := range tokens {
+		if k < 0 || k > most-sum {
+			return 0, false
+		}
+		sum += k
+	}
+	return sum, true
 }
 
 // streamed gives the counts without tokens that were never streamed: a rate per token that was seen to

@@ -8,8 +8,8 @@ import (
 	"parley/schemas"
 )
 
-// exactGaps is up to how many chunk gaps a run's gaps are kept in memory as they are. Those of a run with
-// more are counted in histograms, in memory that does not grow with their number; their percentiles are
+// exactGaps is up to how many chunks, and how many tokens, a run's gaps are kept in memory as they are. Those of a run
+// with more are counted in histograms, in memory that does not grow with their number; their percentiles are
 // then within [stat.RelativeError].
 var exactGaps int64 = 8_000_000
 
@@ -45,6 +45,7 @@ type chunkWorker struct {
 	chunkFigures
 	gaps, tokens []float64 // of the row at hand
 	both         []float64
+	weighted     []weighted
 	shared       *counted // what is a gap and an ITL at once
 	counts       spreadMemory
 	bin          int // of time, in which the last token arrived
@@ -92,7 +93,7 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 			step: seriesStep(f), burst: burst, fluid: make([]fluidCount, groups), arrived: make([]int64, groups),
 			turns: make([]int64, groups), phase: make([]int64, len(f.strs("phase").Values)),
 		}}
-		if chunks > exactGaps {
+		if chunks > exactGaps || rows.total() > exactGaps {
 			w.gap.counted, w.itl.counted, w.shared = newCounted(groups-1), newCounted(groups-1), newCounted(groups-1)
 		}
 		workers[i] = w
@@ -147,11 +148,7 @@ func (r *run) chunkCount(f *frame) (int64, error) {
 		}
 		if p.file == nil {
 			// A journal is that of a run that has just ended or stopped: about a chunk per token.
-			for _, c := range f.ints("completion_tokens") {
-				if c != schemas.NullInt {
-					n += c
-				}
-			}
+			n += newTokenRows(f).total()
 			continue
 		}
 		count, err := schemas.ListValues(p.file, "chunk_ns")
@@ -191,9 +188,9 @@ func (w *chunkWorker) add(pass *chunkPass, rows *tokenRows, row, group int, ns, 
 		}
 		return
 	}
-	w.gaps, w.tokens, w.both = gapsApart(ns, counts, !w.burst[row], w.gaps[:0], w.tokens[:0], w.both[:0])
+	w.gaps, w.weighted, w.both = gapsApart(ns, counts, !w.burst[row], w.gaps[:0], w.weighted[:0], w.both[:0])
 	w.gap.counted.add(w.gaps, row, group, pass.block[row])
-	w.itl.counted.add(w.tokens, row, group, pass.block[row])
+	w.itl.counted.addWeighted(w.weighted, row, group, pass.block[row])
 	w.shared.add(w.both, row, group, pass.block[row])
 }
 
@@ -212,6 +209,24 @@ func (c *counted) add(values []float64, row, group int, block uint8) {
 	c.groups[max(group, 0)].AddAll(values)
 	if row%blockTurns == 0 {
 		c.blocks[block].AddAll(values)
+	}
+}
+
+// weighted is a value that several tokens have.
+type weighted struct {
+	value float64
+	n     uint64
+}
+
+func (c *counted) addWeighted(values []weighted, row, group int, block uint8) {
+	h := &c.groups[max(group, 0)]
+	for _, v := range values {
+		h.AddN(v.value, v.n)
+	}
+	if row%blockTurns == 0 {
+		for _, v := range values {
+			c.blocks[block].AddN(v.value, v.n)
+		}
 	}
 }
 
@@ -238,9 +253,9 @@ func (c *counted) all() *stat.Histogram {
 	return &h
 }
 
-// gapsApart is gapsOf for counting: what is a gap and an ITL at once is in both only. Without itl, all are
+// gapsApart is gapsOf for counting, in memory that goes by the chunks and not by their tokens: what is a gap and an ITL at once is in both only. Without itl, all are
 // gaps only.
-func gapsApart(ns, counts []int64, itl bool, gaps, tokens, both []float64) (g, i, b []float64) {
+func gapsApart(ns, counts []int64, itl bool, gaps []float64, tokens []weighted, both []float64) (g []float64, i []weighted, b []float64) {
 	if !itl {
 		for c := 1; c < len(ns); c++ {
 			gaps = append(gaps, float64(ns[c]-ns[c-1])/1e6)
@@ -260,10 +275,7 @@ func gapsApart(ns, counts []int64, itl bool, gaps, tokens, both []float64) (g, i
 		if k <= 0 {
 			continue
 		}
-		each := open / float64(k)
-		for range k {
-			tokens = append(tokens, each)
-		}
+		tokens = append(tokens, weighted{open / float64(k), uint64(k)})
 		open = 0
 	}
 	return gaps, tokens, both
@@ -308,13 +320,17 @@ func (w *chunkWorker) fluidity(ns, counts []int64, sent int64, group int, pass *
 	step := pass.tpot * 1e6
 	var inTime, all int64
 	for c, at := range ns {
-		for range counts[c] {
-			all++
-			if float64(at) <= due {
-				inTime++
-			}
-			due = max(due, float64(at)) + step
+		k := counts[c]
+		if k <= 0 {
+			continue
 		}
+		all += k
+		inTime += k
+		if float64(at) > due { // the first of the chunk only: the rest is due later
+			inTime--
+			due = float64(at)
+		}
+		due += float64(k) * step
 	}
 	if all == 0 {
 		return

@@ -3,6 +3,7 @@ package analyze
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 var baseColumns = []string{
 	"conversation_id", "instance", "turn", "phase", "status", "error_kind", "attempts", "stale_replays",
 	"scheduled_ns", "ready_ns", "start_ns", "sent_ns", "first_token_ns", "last_token_ns", "done_ns",
-	"prompt_tokens", "cached_tokens", "completion_tokens",
+	"prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "first_answer_ns", "bytes_received", "timing_note",
 }
 
 // frame is the columns of one run in memory, in the order of its files.
@@ -30,6 +31,7 @@ type frame struct {
 	conv    []int32 // conversation instance, from 0
 	convs   int
 	convRow []int32 // a row of each conversation instance
+	untrue  []bool  // the server told a number of tokens that cannot be true; such counts are taken as not known
 	journal []schemas.JournalState
 }
 
@@ -140,8 +142,42 @@ func (f *frame) derive() error {
 		f.moment[i] = known(sent[i], start[i], ready[i], scheduled[i])
 		f.end[i] = known(done[i], last[i], first[i], sent[i], start[i])
 	}
+	f.disbelieve()
 	f.cluster()
 	return nil
+}
+
+// mostTokens is more than any model's context: the largest there are hold ten million.
+const mostTokens = 100_000_000
+
+// disbelieve takes token counts that cannot be true as not known, so that no figure rests on them: what is below 0
+// or above what any model holds, and answers of more streamed tokens than bytes came of their response.
+func (f *frame) disbelieve() {
+	f.untrue = make([]bool, f.rows)
+	rows, received, note := newTokenRows(f), f.ints("bytes_received"), f.strs("timing_note")
+	tpot := f.table.Vector("tpot_ms")
+	for _, name := range []string{"prompt_tokens", "cached_tokens", "reasoning_tokens"} {
+		for row, n := range f.ints(name) {
+			if n != schemas.NullInt && (n < 0 || n > mostTokens) {
+				f.ints(name)[row] = schemas.NullInt
+				f.untrue[row] = true
+			}
+		}
+	}
+	for row, n := range rows.completion {
+		if n == schemas.NullInt {
+			continue
+		}
+		// The bytes of a compressed response say little of what was in it, and old files may lack them.
+		small := received[row] > 0 && n-rows.hidden(row) > received[row] && !(note.Codes[row] >= 0 && strings.Contains(note.Values[note.Codes[row]], "gzip"))
+		if n < 0 || n > mostTokens || small {
+			rows.completion[row] = schemas.NullInt
+			f.untrue[row] = true
+			if tpot != nil {
+				tpot.Floats[row] = math.NaN()
+			}
+		}
+	}
 }
 
 // known gives the first moment that came.

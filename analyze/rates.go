@@ -202,7 +202,7 @@ func tokenSums(f *frame, rows []int32) Tokens {
 	return t
 }
 
-var tokenColumns = []string{"reasoning_tokens", "output_tokens_asked", "expected_cached_tokens", "expected_prompt_tokens", "token_source", "first_answer_ns"}
+var tokenColumns = []string{"output_tokens_asked", "expected_cached_tokens", "expected_prompt_tokens", "token_source"}
 
 // throughput works out the rates of a population: of its rows of any moment, the tokens that arrived in
 // the window, the turns that ended in it with their prompts, and those that ran in it as in flight.

@@ -176,14 +176,23 @@ func (j *signals) concurrency(a *analysis) {
 // contradictions finds counts of one answer that cannot both be true.
 func (j *signals) contradictions(a *analysis) {
 	prompt, cached := a.f.ints("prompt_tokens"), a.f.ints("cached_tokens")
-	var above, of int64
+	var above, of, untrue, sent int64
 	for row := range a.f.rows {
+		if a.f.moment[row] != schemas.NullInt {
+			sent++
+			if a.f.untrue[row] {
+				untrue++
+			}
+		}
 		if a.in[row] && prompt[row] != schemas.NullInt && cached[row] != schemas.NullInt {
 			of++
 			if cached[row] > prompt[row] {
 				above++
 			}
 		}
+	}
+	if untrue > 0 {
+		j.signal("untrue_tokens", float64(untrue)/float64(sent), fmt.Sprintf("%d of %d answers tell a number of tokens that cannot be true: more than bytes came, more than any model holds, or below 0", untrue, sent))
 	}
 	if above > 0 {
 		j.signal("cached_above_prompt", float64(above)/float64(of), fmt.Sprintf("%d of %d answers tell more cached tokens than prompt tokens", above, of))

@@ -60,6 +60,7 @@ var Limits = []Limit{
 	{"output_length", "share", 0.1, never, false, "how far the answers' tokens are from what was asked for", "set --ignore-eos or --min-tokens if the server knows them, or ask with --output-tokens for what the model gives"},
 	{"usage_missing", "share", 0.01, never, false, "completed turns without a token count by the server", "token figures rest on estimates: let the server send usage, or give the tokenizer"},
 	{"cached_above_prompt", "share", 0, never, false, "completed turns with more cached tokens than prompt tokens", "the server contradicts itself: cache reuse is not worked out from such turns; look at what its usage counts"},
+	{"untrue_tokens", "share", 0, never, false, "answers with a number of tokens that cannot be true", "the server contradicts itself: these answers count as ones without a token count; look at what its usage tells"},
 	{"bursts", "share", 0.1, never, false, "completed answers of several tokens of which most chunks came together with the one before", "something between buffers the stream, or the server does not stream: TTFT is that buffer's, and ITL and TPOT are left out"},
 	{"warm_cache", "share", 0.1, never, false, "first turns' cache hits above what an empty cache could give", "the cache was warm from an earlier run: use --flush-cache or --salt"},
 	{"steady", "share", 0.05, never, false, "trend or shift of requests in flight, tokens per second or TTFT over the window, as a share of its mean", "the run was too short to settle, or the server is overloaded: run longer, lower the load, or choose a window"},
