@@ -143,6 +143,8 @@ func failure(err error, during phase) *api.Failure {
 		kind = KindTLSVerify
 	case errors.As(err, &record), errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"): // TLS alerts
 		kind = KindTLS
+	case strings.Contains(message, noHTTP2):
+		kind, message = KindTLS, "the server ended the connection as soon as the TLS handshake was over, as it does when it wants a client's certificate (--client-cert)"
 	case during == dialing && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)):
 		kind = KindConnectRefused
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTDOWN):
@@ -168,6 +170,10 @@ func failure(err error, during phase) *api.Failure {
 	}
 	return &api.Failure{Status: status, Kind: kind, Message: message, Err: err}
 }
+
+// noHTTP2 is what net/http says of a connection over TLS that ended before HTTP/2 began on it; what the server said
+// for that, an alert mostly, it keeps to itself when it reads it late.
+const noHTTP2 = "http2: client conn could not be established"
 
 func isTimeout(err error) bool {
 	var ne net.Error
