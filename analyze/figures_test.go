@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -227,6 +228,67 @@ func TestSteadyWindow(t *testing.T) {
 	res := analyzeOne(t, runOfRows(t, none, &schemas.RunMeta{}, o), o)
 	if res.Window.Steady || res.Verdict.Grade != schemas.Suspect || len(res.Warnings) == 0 {
 		t.Errorf("a run without a turn: %+v, %s", res.Window, res.Verdict.Grade)
+	}
+}
+
+// stagedRows is a run of two stages of 4 s: two conversations at once, then four, of turns that take 100 ms each.
+func stagedRows() []schemas.Request {
+	var rows []schemas.Request
+	for slot := range 4 {
+		for i := range 80 {
+			at := float64(i)*100 + float64(slot)*7
+			if slot >= 2 && i < 40 {
+				continue
+			}
+			r := turnRow(fmt.Sprintf("%d/%d", slot, i), 0, at, at, at, at, at+20, at+95, at+100)
+			r.Stage = p(int64(i / 40))
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// A stage is a run of its own: the window has a stretch of each, and a group of one stage divides by its own.
+func TestWindowsByStage(t *testing.T) {
+	rows := stagedRows()
+	parse := func(by string) GroupSpec {
+		g, err := ParseGroup(by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	meta := &schemas.RunMeta{StopNS: p(int64(8e9))}
+	for _, kind := range []string{WindowSteady, WindowAll, WindowTime} {
+		for _, by := range [][]GroupSpec{nil, {parse("stage")}, {parse("stage"), parse("turn")}, {parse("model"), parse("stage")}, {parse("stage"), parse("time:2s")}} {
+			o := Options{Figures: scalarFigures, Window: WindowSpec{Kind: kind}, By: by}
+			r := analyzeOne(t, runOfRows(t, rows, meta, o), o)
+			if kind == WindowSteady {
+				if w := r.Window; !w.Steady || w.From > 0.3 || w.To < 7.9 || w.Seconds < 7 || w.Seconds > 8 || w.Before > 12 ||
+					!strings.Contains(w.How, "of each of 2 stages: stage 0 from 0.1 s to 4.0 s (left out: 4 turns before, 0 after), stage 1 from ") {
+					t.Errorf("steady window %+v", w)
+				}
+			}
+			groups := 0
+			for _, g := range r.Groups {
+				for _, k := range g.Keys {
+					if k.Column != "stage" {
+						continue
+					}
+					groups++
+					want := map[string]float64{"0": 20, "1": 40}[k.Value]
+					if rate := float64(g.Throughput.Requests); !within(rate, want, 0.06) {
+						t.Errorf("window %s, by %v, %+v: %.1f requests per second, want about %.0f (over %v s)", kind, by, g.Keys, rate, want, g.Throughput.Seconds)
+					}
+					if rate := float64(g.Throughput.CompletionTokens); !within(rate, 11*want, 0.06) {
+						t.Errorf("window %s, by %v, %+v: %.1f tokens per second, want about %.0f", kind, by, g.Keys, rate, 11*want)
+					}
+				}
+			}
+			if len(by) > 0 && groups < 2 {
+				t.Errorf("window %s, by %v: %d groups of stages", kind, by, groups)
+			}
+		}
 	}
 }
 

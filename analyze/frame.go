@@ -12,7 +12,7 @@ import (
 
 // baseColumns are the columns that every analysis needs: who, when, how it ended.
 var baseColumns = []string{
-	"conversation_id", "instance", "turn", "phase", "status", "error_kind", "attempts", "stale_replays",
+	"conversation_id", "instance", "turn", "phase", "stage", "status", "error_kind", "attempts", "stale_replays",
 	"scheduled_ns", "ready_ns", "start_ns", "sent_ns", "first_token_ns", "last_token_ns", "done_ns",
 	"prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "first_answer_ns", "bytes_received", "timing_note",
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,9 @@ const (
 	byTime     = "time"
 	byUncached = "uncached_tokens"
 )
+
+// byStage is the column whose groups have their own time, as those by time do.
+const byStage = "stage"
 
 // aliases are short names of columns.
 var aliases = map[string]string{"conversation": "conversation_id"}
@@ -148,7 +152,7 @@ func (g GroupSpec) String() string {
 type grouping struct {
 	id   []int32 // group of each row
 	keys []Key   // of each group
-	bins []span  // of groups by time, for each key but the last, which is of rows outside of all
+	bins []span  // of groups by time or stage, for each key but a last one of rows outside of all
 }
 
 // groupRows makes the groups of one level.
@@ -167,10 +171,32 @@ func groupRows(f *frame, g GroupSpec, w window) (grouping, error) {
 	var err error
 	if len(g.Edges) == 0 && g.Width == 0 {
 		out, err = groupDistinct(g, values)
+		if g.Column == byStage && err == nil {
+			out.bins = f.stageBins(out.keys)
+		}
 	} else {
 		out, err = groupBins(g, values)
 	}
 	return out, err
+}
+
+// stageBins gives the time of each stage of the load, until the next began; none if there is one stage only.
+func (f *frame) stageBins(keys []Key) []span {
+	stages := f.stages()
+	if len(stages) < 2 {
+		return nil
+	}
+	var out []span
+	at := int64(math.MinInt64)
+	for _, k := range keys {
+		if k.Value == noValue {
+			break
+		}
+		end := max(at, f.stageEnd(int64(k.Low), f.ints(byStage)))
+		out = append(out, span{at, end, anyStage})
+		at = end
+	}
+	return out
 }
 
 // groupTime makes bins of time that cover the window: about twenty of a round length if no width is given.
@@ -221,11 +247,8 @@ func groupTime(f *frame, g GroupSpec, w window) (grouping, error) {
 
 // binOf gives the bin of a moment, or -1.
 func (out *grouping) binOf(m int64) int {
-	i, found := slices.BinarySearchFunc(out.bins, m, func(s span, m int64) int { return cmp.Compare(s.from, m) })
-	if !found {
-		i--
-	}
-	if i < 0 || m >= out.bins[i].to {
+	i := sort.Search(len(out.bins), func(i int) bool { return out.bins[i].to > m })
+	if i == len(out.bins) || m < out.bins[i].from {
 		return -1
 	}
 	return i
@@ -466,12 +489,34 @@ func (out *grouping) sortKeys() {
 	}
 }
 
-// groups is what the rows were grouped into. A group by time has what happened in its time: the tokens
+// cross gives the bins of two levels that both have some: the times that they share.
+func (out *grouping) cross(o *grouping) grouping {
+	both := grouping{id: make([]int32, len(out.id))}
+	index := map[[2]int32]int32{}
+	for i, a := range out.bins {
+		for j, b := range o.bins {
+			if from, to := max(a.from, b.from), min(a.to, b.to); from < to {
+				index[[2]int32{int32(i), int32(j)}] = int32(len(both.bins))
+				both.bins = append(both.bins, span{from, to, anyStage})
+			}
+		}
+	}
+	for row := range both.id {
+		b, ok := index[[2]int32{out.id[row], o.id[row]}]
+		if both.id[row] = b; !ok {
+			both.id[row] = int32(len(both.bins))
+		}
+	}
+	return both
+}
+
+// groups is what the rows were grouped into. A group by time or stage has what happened in its time: the tokens
 // that arrived in it and the turns that ended in it, whenever they were sent.
 type groups struct {
 	id   []int32   // group of each row
 	keys [][]Key   // of each group
-	time *grouping // the level that is by time; nil if none is
+	time *grouping // the level that is by time or stage, or what both share; nil if none is
+	bins []int32   // with time, of each group: its bin; -1 for rows outside of all
 	// With time, of the other level (all 0 without one): the group of each row, and the group of each pair of
 	// bin and other; -1 where no row was sent.
 	other  []int32
@@ -499,6 +544,9 @@ func groupsOf(f *frame, by []GroupSpec, w window) (*groups, error) {
 	if err != nil {
 		return nil, err
 	}
+	if levels[0].bins != nil && levels[1].bins != nil {
+		levels = []grouping{levels[0].cross(&levels[1]), one}
+	}
 	for i := range levels {
 		if levels[i].bins != nil && out.time == nil {
 			out.time = &levels[i]
@@ -511,6 +559,12 @@ func groupsOf(f *frame, by []GroupSpec, w window) (*groups, error) {
 				}
 			}
 			out.addEmpty(len(by), i)
+			out.bins = slices.Repeat([]int32{-1}, len(out.keys))
+			for at, g := range out.pairs {
+				if g >= 0 {
+					out.bins[g] = int32(at / out.others)
+				}
+			}
 		}
 	}
 	return out, nil
@@ -599,29 +653,17 @@ func (out *groups) rateRows(f *frame, rows []int32) [][]int32 {
 	return all
 }
 
-// windowOf gives the window of a group's rates: the run's, within the group's bin of time.
+// windowOf gives the window of a group's rates: the run's, within the group's bin of time or stage.
 func (out *groups) windowOf(g int, w *window) *window {
-	if out.time == nil {
+	if out.time == nil || out.bins[g] < 0 {
 		return w
 	}
-	var bin span
-	for _, k := range out.keys[g] {
-		if k.Column == byTime {
-			b := -1
-			if k.Value != noValue {
-				b = out.time.binOf(int64(math.Round(float64(k.Low) * 1e9)))
-			}
-			if b < 0 {
-				return w
-			}
-			bin = out.time.bins[b]
-		}
-	}
+	bin := out.time.bins[out.bins[g]]
 	part := *w
 	part.spans = nil
 	w.overlap(bin.from, bin.to, func(from, to int64) { part.spans = append(part.spans, span{from, to, anyStage}) })
 	if len(part.spans) == 0 {
-		part.spans = []span{{bin.from, bin.from, anyStage}}
+		part.spans = []span{{w.from, w.from, anyStage}}
 	}
 	part.from, part.to = part.spans[0].from, part.spans[len(part.spans)-1].to
 	return &part

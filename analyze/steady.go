@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"parley/analyze/stat"
 	"parley/schemas"
@@ -65,7 +66,7 @@ func (f *frame) steadyWindow(r *run, w *window) []Warning {
 		l := f.demand(r, stage, w.stage)
 		from, to, how, ok := l.steady()
 		if !ok {
-			from, to = l.first, l.last+1
+			from, to, how = l.first, l.last+1, strings.ReplaceAll(how, "the whole run is used", "the whole stage is used")
 		} else if d := l.level(from, to); d.what != "" {
 			ok, how = false, d.text
 			if d.change > w.drift.change {
@@ -76,10 +77,7 @@ func (f *frame) steadyWindow(r *run, w *window) []Warning {
 			w.result.Steady = false
 			warnings = append(warnings, Warning{"no_steady_window", fmt.Sprintf("stage %d: %s", stage, how)})
 		}
-		if n := len(spans); n > 0 { // turns of one stage may outlast it
-			from = max(from, spans[n-1].to)
-		}
-		if from < to {
+		if to = min(to, l.until); from < to { // turns of one stage may outlast it
 			spans = append(spans, span{from, to, stage})
 		}
 	}
@@ -87,7 +85,29 @@ func (f *frame) steadyWindow(r *run, w *window) []Warning {
 		w.spans, w.all = spans, false
 	}
 	w.result.How = fmt.Sprintf("the steady stretch of each of %d stages", len(stages))
+	for i, s := range spans {
+		how := fmt.Sprintf("%c stage %d from %s", ":,"[min(i, 1)], s.stage, spanText(s.from, s.to))
+		if before, after := f.besides(s, w.stage); before+after > 0 {
+			how += fmt.Sprintf(" (left out: %d turns before, %d after)", before, after)
+		}
+		w.result.How += how
+	}
 	return warnings
+}
+
+// besides counts the turns of a stage that were sent before its span and after it.
+func (f *frame) besides(s span, stages []int64) (before, after int) {
+	for row := range f.rows {
+		if !f.main[row] || stages[row] != s.stage || f.end[row] == schemas.NullInt {
+			continue
+		}
+		if m := f.moment[row]; m < s.from {
+			before++
+		} else if m >= s.to {
+			after++
+		}
+	}
+	return before, after
 }
 
 // fewTurns is how many turns a steady window has at least, if the run has twice as many: a smoke run, whose turns
@@ -122,6 +142,18 @@ func (f *frame) stages() []int64 {
 	return out
 }
 
+// stageEnd gives the moment at which a stage was over, since the next one began; without a next one, the last
+// moment there is.
+func (f *frame) stageEnd(stage int64, stages []int64) int64 {
+	end := int64(math.MaxInt64)
+	for row := range f.rows {
+		if f.main[row] && stages[row] > stage && f.end[row] != schemas.NullInt {
+			end = min(end, f.moment[row])
+		}
+	}
+	return end
+}
+
 // demand is what a run, or a stage of it, put on the server over time.
 type demand struct {
 	f           *frame
@@ -131,11 +163,12 @@ type demand struct {
 	stood       int64              // when the load stood, before what it took to settle
 	lastArrival int64
 	stop        int64 // when no turn was started any more
+	until       int64 // when the next stage began
 	sent        []int64
 }
 
 func (f *frame) demand(r *run, stage int64, stages []int64) *demand {
-	l := &demand{f: f, open: r.meta.OfferedRate != nil, first: math.MaxInt64, last: math.MinInt64, lastArrival: math.MinInt64, stop: math.MaxInt64, sent: f.ints("sent_ns")}
+	l := &demand{f: f, open: r.meta.OfferedRate != nil, first: math.MaxInt64, last: math.MinInt64, lastArrival: math.MinInt64, stop: math.MaxInt64, until: math.MaxInt64, sent: f.ints("sent_ns")}
 	l.mine = func(row int) bool { return f.main[row] && (stages == nil || stages[row] == stage) }
 	for row := range f.rows {
 		if !l.mine(row) || f.end[row] == schemas.NullInt {
@@ -152,12 +185,8 @@ func (f *frame) demand(r *run, stage int64, stages []int64) *demand {
 	if stages == nil {
 		return l
 	}
-	// The next stage ends this one.
-	for row := range f.rows {
-		if f.main[row] && stages[row] > stage && f.end[row] != schemas.NullInt {
-			l.stop = min(l.stop, f.moment[row])
-		}
-	}
+	l.until = f.stageEnd(stage, stages)
+	l.stop = min(l.stop, l.until)
 	return l
 }
 

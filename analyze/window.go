@@ -3,6 +3,7 @@ package analyze
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -214,10 +215,16 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning) {
 		if !f.main[row] || f.end[row] == schemas.NullInt || w.holds(f, f.turn, row) {
 			continue
 		}
+		from, to := w.from, w.to
+		if w.stage != nil {
+			if i := slices.IndexFunc(w.spans, func(s span) bool { return s.stage == w.stage[row] }); i >= 0 {
+				from, to = w.spans[i].from, w.spans[i].to
+			}
+		}
 		switch m := f.moment[row]; {
-		case m < w.from:
+		case m < from:
 			w.result.Before++
-		case m >= w.to:
+		case m >= to:
 			w.result.After++
 		default:
 			w.result.Other++

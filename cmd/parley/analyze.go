@@ -19,7 +19,7 @@ import (
 type analyzeCommand struct {
 	Inputs []string `arg:"" optional:"" placeholder:"RUN" help:"Result files, folders or globs; a run's journal too. Shards of one run are one run."`
 
-	By          []string  `group:"Figures" sep:"none" placeholder:"COLUMN" help:"Group by turn, conversation, model, url, phase, prompt_tokens, uncached_tokens, tag.NAME, time, or any column; COLUMN:WIDTH or COLUMN:EDGE,EDGE for bins. Twice for two levels."`
+	By          []string  `group:"Figures" sep:"none" placeholder:"COLUMN" help:"Group by turn, conversation, stage (of the load: each over its own time), model, url, phase, prompt_tokens, uncached_tokens, tag.NAME, time, or any column; COLUMN:WIDTH or COLUMN:EDGE,EDGE for bins. Twice for two levels."`
 	Percentiles []float64 `group:"Figures" default:"50,90,95,99" help:"Percentiles (${default})."`
 	From        string    `group:"Figures" default:"sent" enum:"sent,start,scheduled" help:"The moment that latencies count from: ${enum}."`
 	Window      string    `group:"Figures" default:"steady" help:"Part of the run: all, steady, FROM:TO such as 10s:5m, turns (all but first turns), turns=A:B."`
