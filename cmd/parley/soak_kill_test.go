@@ -39,7 +39,8 @@ const killConversations, killTurns = 300, 5
 
 // kill kills the client with SIGKILL at random moments. Every turn that had ended at the server more than a
 // second before, by the server's own log, has to be in the journal; another run must not touch it; and a
-// resumed one gives every planned turn exactly one row.
+// resumed one gives every planned turn exactly one row. On a machine that has no processor for the client, or
+// stands still, a second is one in which the client could run: see witness.
 func (s *soak) kill(t *testing.T) {
 	data := dataset(t, killConversations, killTurns, 10)
 	trials := pick(s, 100, 400)
@@ -62,12 +63,18 @@ func (s *soak) kill(t *testing.T) {
 	workers.Wait()
 	t.Logf("%d trials: %d turns had ended more than 1 s before the kill, %d of them lost; %d rows in the journals; %d runs resumed, %d rows lost or doubled there",
 		trials, sum.due.Load(), sum.lost.Load(), sum.rows.Load(), sum.resumed.Load(), sum.wrong.Load())
+	t.Logf("the clients had no processor for %.1f of %.1f s; %d turns are not in the journal whose end was more than 1 s before by the clock, and less of time in which the client could run",
+		float64(sum.starved.Load())/1e9, float64(sum.watched.Load())/1e9, sum.excused.Load())
 	if sum.due.Load() < int64(trials)*20 {
 		t.Errorf("only %d turns had ended a second before their kill: this proves little", sum.due.Load())
 	}
 }
 
-type killSum struct{ due, lost, rows, resumed, wrong atomic.Int64 }
+type killSum struct {
+	due, lost, rows, resumed, wrong atomic.Int64
+	excused                         atomic.Int64 // turns
+	starved, watched                atomic.Int64 // ns
+}
 
 func (s *soak) killTrial(t *testing.T, data string, i int, rnd *rand.Rand, sum *killSum) {
 	load := killLoads[i/5%len(killLoads)]
@@ -81,16 +88,25 @@ func (s *soak) killTrial(t *testing.T, data string, i int, rnd *rand.Rand, sum *
 	server := s.parley.simulator(t, load.sim+"&log="+truth)
 	args := append([]string{"replay", data, "--url", server.URL, "-o", out, "--no-probe", "--run-id", fmt.Sprintf("trial%d", i)}, load.args...)
 	wait := 300*time.Millisecond + time.Duration(rnd.Float64()*float64(2200*time.Millisecond))
+	w := &witness{last: time.Now()}
 	p := launch(t, s.parley.command(args...))
-	select {
-	case <-p.done:
-		t.Errorf("trial %d: the run ended by itself: %v\n%s", i, p.err, p.errs.String())
-		return
-	case <-time.After(wait):
+	begin, ticks := time.Now(), time.NewTicker(witnessEvery)
+	defer ticks.Stop()
+	for time.Since(begin) < wait {
+		select {
+		case <-p.done:
+			t.Errorf("trial %d: the run ended by itself: %v\n%s", i, p.err, p.errs.String())
+			return
+		case <-ticks.C:
+			w.look(p.Process.Pid, time.Now())
+		}
 	}
-	killed := time.Now()
+	w.look(p.Process.Pid, time.Now())
 	_ = p.Process.Kill()
+	killed := w.last // whatever came between is not held against the client
 	<-p.done
+	sum.starved.Add(int64(w.lost(time.Time{})))
+	sum.watched.Add(int64(killed.Sub(begin)))
 	if err := server.Stop(); err != nil {
 		t.Errorf("trial %d: %v", i, err)
 	}
@@ -106,10 +122,17 @@ func (s *soak) killTrial(t *testing.T, data string, i int, rnd *rand.Rand, sum *
 		if tr.RequestID == "" || tr.EndNS == 0 || tr.EndNS > killed.Add(-time.Second).UnixNano() {
 			continue
 		}
+		ended := time.Unix(0, tr.EndNS)
+		if killed.Sub(ended)-w.lost(ended) < time.Second {
+			if !have[tr.RequestID] {
+				sum.excused.Add(1)
+			}
+			continue
+		}
 		sum.due.Add(1)
 		if !have[tr.RequestID] {
 			sum.lost.Add(1)
-			t.Errorf("trial %d: %s ended %v before the kill and is not in the journal", i, tr.RequestID, killed.Sub(time.Unix(0, tr.EndNS)))
+			t.Errorf("trial %d: %s ended %v before the kill and is not in the journal; of that it had no processor for %v", i, tr.RequestID, killed.Sub(ended), w.lost(ended))
 		}
 	}
 	if !schemas.IsJournal(journal) {
@@ -135,6 +158,48 @@ func (s *soak) killTrial(t *testing.T, data string, i int, rnd *rand.Rand, sum *
 	if i%5 == 0 {
 		s.resume(t, data, i, load.sim, out, load.args, have, sum)
 	}
+}
+
+// A witness measures in what time a process could not run, whatever it wanted: one of its threads was ready to
+// run, or waited for the disk, and used no processor between two looks; or the looks themselves came late,
+// since the whole machine stood still. A process that keeps its rows to itself sleeps meanwhile, and is not
+// excused.
+type witness struct {
+	last    time.Time
+	ran     map[string]string // by thread that was ready at the last look: the processor time that it had used
+	starved []span
+}
+
+type span struct{ from, to time.Time }
+
+const witnessEvery = 25 * time.Millisecond
+
+func (w *witness) look(pid int, now time.Time) {
+	ready, starved := map[string]string{}, now.Sub(w.last) > 2*witnessEvery
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	for _, task := range tasks {
+		stat, _ := os.ReadFile(filepath.Join(task, "stat"))
+		sched, _ := os.ReadFile(filepath.Join(task, "schedstat")) // "ran waited slices"
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if ran, _, ok := strings.Cut(string(sched), " "); ok && (strings.HasPrefix(state, "R") || strings.HasPrefix(state, "D")) {
+			ready[task] = ran
+			starved = starved || w.ran[task] == ran
+		}
+	}
+	if starved {
+		w.starved = append(w.starved, span{w.last, now})
+	}
+	w.last, w.ran = now, ready
+}
+
+// lost gives how much of the time from a moment on the process could not run.
+func (w *witness) lost(from time.Time) (sum time.Duration) {
+	for _, s := range w.starved {
+		if s.to.After(from) {
+			sum += min(s.to.Sub(s.from), s.to.Sub(from))
+		}
+	}
+	return sum
 }
 
 // analyzedRows adds up the rows by status in what analyze printed as JSON.
