@@ -103,7 +103,10 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 	}
 	r.checkRows(f)
 	a := &analysis{o: o, run: r, f: f, turn: f.ints("turn")}
-	w, warnings := findWindow(r, f, o.Window)
+	w, warnings, err := findWindow(r, f, o.Window)
+	if err != nil {
+		return nil, err
+	}
 	a.w = w
 	res := newRunResult(r, f, w)
 	res.Warnings = append(slices.Clone(r.warnings), warnings...)

@@ -138,7 +138,7 @@ func valuesOf(runs *Runs, results []RunResult, g runGroup, o *Options, turns boo
 // sent, and their latencies.
 func (r *run) turns(o *Options) ([]compare.Turn, []int32, map[string][]float64) {
 	f := r.frame
-	w, _ := findWindow(r, f, o.Window)
+	w, _, _ := findWindow(r, f, o.Window) // its analysis told what is wrong with it
 	turn, ids, instance := f.ints("turn"), f.strs("conversation_id"), f.ints("instance")
 	awaiting := stat.Awaiting(f.ints("sent_ns"), f.awaitedUntil())
 	var out []compare.Turn

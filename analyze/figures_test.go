@@ -312,6 +312,38 @@ func TestTimeWindow(t *testing.T) {
 	}
 }
 
+// A window that reaches beyond the run ends with it; one outside of it is an error.
+func TestTimeWindowBeyondTheRun(t *testing.T) {
+	rows := stagedRows()
+	for i := range rows {
+		rows[i].Stage = nil
+	}
+	at := func(window string) (*Result, error) {
+		w, err := ParseWindow(window)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Figures: scalarFigures, Window: w}
+		return Analyze(t.Context(), runOfRows(t, rows, &schemas.RunMeta{RunID: "r"}, o), o)
+	}
+	res, err := at("4s:20s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := res.Runs[0]
+	if tp := r.Total.Throughput; !within(float64(tp.Seconds), 4, 0.01) || !within(float64(tp.Requests), 40, 0.03) {
+		t.Errorf("%v requests per second over %v s", tp.Requests, tp.Seconds)
+	}
+	if len(r.Warnings) != 1 || r.Warnings[0].Kind != "window_end" || !strings.Contains(r.Window.How, "4.0 s to 8.0 s, where the run ended; asked for until 20.0 s") {
+		t.Errorf("window %q, warnings %+v", r.Window.How, r.Warnings)
+	}
+	for _, window := range []string{"10s:20s", "9s:"} {
+		if _, err := at(window); err == nil || !strings.Contains(err.Error(), "lies outside of the run, which has turns from 0.0 s to 8.0 s") {
+			t.Errorf("window %s: %v", window, err)
+		}
+	}
+}
+
 func TestGroupsOfTwoLevels(t *testing.T) {
 	s := fullSpec()
 	o := Options{Figures: scalarFigures, Window: WindowSpec{Kind: WindowAll}, By: []GroupSpec{{Column: "tag.source"}, {Column: "prompt_tokens", Width: 1000}}}

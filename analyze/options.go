@@ -104,6 +104,10 @@ func (o Options) Validate() error {
 	if relative && o.Baseline == nil {
 		errs = append(errs, errors.New("a gate with a sign (such as +5%) compares with a baseline: give one with --baseline"))
 	}
+	goodput := func(g compare.Spec) bool { return strings.HasPrefix(g.Figure, "goodput") }
+	if len(o.Objectives) == 0 && slices.ContainsFunc(o.Gates, goodput) {
+		errs = append(errs, errors.New("a gate on goodput needs objectives: give them with --slo, such as --slo ttft=500ms"))
+	}
 	return errors.Join(errs...)
 }
 

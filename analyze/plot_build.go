@@ -68,7 +68,9 @@ func plotRun(ctx context.Context, r *run, res *RunResult, o *Options, p PlotOpti
 		return nil, err
 	}
 	pl := &plotter{analysis{o: o, run: r, f: f, turn: f.ints("turn")}, p}
-	pl.w, _ = findWindow(r, f, o.Window)
+	if pl.w, _, err = findWindow(r, f, o.Window); err != nil {
+		return nil, err
+	}
 	pl.measure(stat.Window{From: pl.w.from, To: pl.w.to, Tau: math.NaN()})
 	pl.in = make([]bool, f.rows)
 	for row := range f.rows {

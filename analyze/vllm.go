@@ -83,7 +83,10 @@ func vllmResult(ctx context.Context, r *run, res *RunResult, o *Options) (*VLLM,
 	if err != nil {
 		return nil, err
 	}
-	w, _ := findWindow(r, f, o.Window)
+	w, _, err := findWindow(r, f, o.Window)
+	if err != nil {
+		return nil, err
+	}
 	rows := vllmRows(f, &w)
 	v := &VLLM{}
 	vllmSettings(v, r, res, o)

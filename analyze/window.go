@@ -171,7 +171,8 @@ func (w *window) overlap(from, to int64, each func(from, to int64)) {
 }
 
 // findWindow turns a specification into a part of this run.
-func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning) {
+// It is an error if the run has no part of it.
+func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning, error) {
 	first, last := f.extent()
 	w := window{last: math.MaxInt64, all: true}
 	w.spans = []span{{first, last + 1, anyStage}}
@@ -199,10 +200,15 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning) {
 		}
 		w.result.How = "as asked"
 		if s.from > last || s.to <= first {
-			warnings = append(warnings, Warning{"empty_window", fmt.Sprintf("the window %s lies outside of the run, which has turns from %s to %s",
-				spanText(s.from, s.to), seconds(first), seconds(last))})
+			asked := spanText(s.from, s.to)
+			if spec.To == 0 {
+				asked = "from " + seconds(s.from) + " on"
+			}
+			return w, nil, fmt.Errorf("run %s: the window %s lies outside of the run, which has turns from %s to %s: choose a --window within it", r.label, asked, seconds(first), seconds(last))
 		} else if s.to > last+1 {
-			warnings = append(warnings, Warning{"window_end", fmt.Sprintf("the window ends %s after the run's last turn: rates count that time too", seconds(s.to-last))})
+			w.result.How = fmt.Sprintf("%s to %s, where the run ended; asked for until %s", seconds(s.from), seconds(last), seconds(s.to))
+			warnings = append(warnings, Warning{"window_end", fmt.Sprintf("the run ended at %s, before the end of the window that was asked for (%s): the window ends there", seconds(last), seconds(s.to))})
+			s.to = last + 1
 		}
 	default:
 		warnings = f.steadyWindow(r, &w)
@@ -230,7 +236,7 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning) {
 			w.result.Other++
 		}
 	}
-	return w, warnings
+	return w, warnings, nil
 }
 
 // cutGaps takes the times out of the window in which an interrupted run was not under load, before it was resumed.
