@@ -202,7 +202,7 @@ func (a *analysis) memory(r *run) stat.Load {
 }
 
 func newRunResult(r *run, f *frame, w window) *RunResult {
-	first, last := f.extent()
+	first, last, _ := f.extent(r)
 	res := &RunResult{
 		Label: r.label, RunID: r.meta.RunID, Unfinished: r.unfinished(), Simulated: r.meta.Simulated,
 		Ended: r.meta.Ended, Origin: r.meta.Origin, Duration: Num(float64(last-first) / 1e9),

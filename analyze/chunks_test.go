@@ -111,6 +111,11 @@ func TestClaimedTokensThatCannotBeTrue(t *testing.T) {
 			} else if c.name == "of the prompt" {
 				told += *r.CompletionTokens
 			}
+			for _, name := range []string{"tpot", "tpot_request", "normalized_latency"} {
+				if f := got.Total.Figure(name); c.name != "many tokens a chunk" && (f.N < 700 || f.Min < 0.01) {
+					t.Errorf("%s: %s of %d turns from %v ms on", c.name, name, f.N, f.Min)
+				}
+			}
 			if sum := int64(got.Total.Tokens.Completion); sum != told {
 				t.Errorf("%s: %d tokens, want %d", c.name, sum, told)
 			}

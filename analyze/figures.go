@@ -115,7 +115,7 @@ func tpot(f *frame, _ *Options) func(int) float64 {
 func tpotRequest(f *frame, _ *Options) func(int) float64 {
 	first, last, rows := f.ints("first_token_ns"), f.ints("last_token_ns"), newTokenRows(f)
 	return func(row int) float64 {
-		if first[row] == schemas.NullInt || last[row] == schemas.NullInt {
+		if first[row] == schemas.NullInt || last[row] == schemas.NullInt || rows.completion[row] == schemas.NullInt {
 			return math.NaN()
 		}
 		return perToken(float64(last[row]-first[row])/1e6, float64(rows.completion[row]-rows.hidden(row)-1))

@@ -292,6 +292,40 @@ func TestWindowsByStage(t *testing.T) {
 	}
 }
 
+// A run that is stopped while its conversations think lasts until its stop.
+func TestRunLastsWhileConversationsThink(t *testing.T) {
+	a, b := turnRow("a", 0, 0, 0, 0, 0, 10, 30, 31), turnRow("b", 0, 0, 0, 0, 1, 12, 36, 37)
+	waits := func(id, kind string) schemas.Request {
+		r := schemas.Request{ConversationID: id, Turn: 1, Phase: schemas.PhaseMain, Status: string(schemas.StatusNotReached)}
+		if kind != "" {
+			r.ErrorKind = &kind
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name    string
+		rows    []schemas.Request
+		seconds float64
+	}{
+		{"at work", []schemas.Request{a, b, waits("a", ""), waits("b", "")}, 6},
+		{"one of them", []schemas.Request{a, b, waits("a", "")}, 6},
+		{"ended", []schemas.Request{a, b}, 0.037},
+		{"given up", []schemas.Request{a, b, waits("a", "conversation_failed")}, 0.037},
+		{"never begun", []schemas.Request{a, b, waits("c", "")}, 0.037},
+	} {
+		for _, kind := range []string{WindowAll, WindowSteady} {
+			o := Options{Figures: scalarFigures, Window: WindowSpec{Kind: kind}}
+			r := analyzeOne(t, runOfRows(t, c.rows, &schemas.RunMeta{StopNS: p(int64(6e9))}, o), o)
+			if math.Abs(float64(r.Window.Seconds)-c.seconds) > 1e-6 && (kind == WindowAll || c.seconds == 6) || math.Abs(float64(r.Duration)-c.seconds) > 1e-6 {
+				t.Errorf("%s, %s: a window of %v s of a run of %v s (%s)", c.name, kind, r.Window.Seconds, r.Duration, r.Window.How)
+			}
+			if rate := float64(r.Total.Throughput.Requests); kind == WindowAll && math.Abs(rate-2/c.seconds) > 1e-3 {
+				t.Errorf("%s: %v requests per second", c.name, rate)
+			}
+		}
+	}
+}
+
 func TestTimeWindow(t *testing.T) {
 	rows := []schemas.Request{
 		turnRow("a", 0, 0, 0, 0, 0, 100, 900, 990),                // before

@@ -15,7 +15,7 @@ import (
 // perSecond gives the series of the whole run, all phases, in steps of a second or of more where the run
 // is long.
 func (pl *plotter) perSecond() PerSecond {
-	_, last := pl.f.extent()
+	_, last, _ := pl.f.extent(pl.run)
 	stepS := int64(1)
 	for last/1e9/stepS > int64(pl.p.Seconds) {
 		stepS = int64(niceWidth(float64(stepS) + 1))

@@ -1,9 +1,12 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"parley/analyze/stat"
 	"parley/analyze/verdict"
@@ -34,7 +37,9 @@ func judgeRun(a *analysis, res *RunResult) schemas.Verdict {
 		again := float64(g.Counts.Retried) / float64(g.Counts.Sent)
 		j.signal("retried", again, fmt.Sprintf("%d of %d turns were sent again after a refusal, %s", g.Counts.Retried, g.Counts.Sent, verdict.Show(again, "share")))
 	}
-	if g.Counts.ErrorRate.Known() {
+	if text := a.allFailed(); text != "" {
+		j.signal("error_rate", 1, text)
+	} else if g.Counts.ErrorRate.Known() {
 		j.signal("error_rate", float64(g.Counts.ErrorRate), fmt.Sprintf("%d of %d turns failed, %s", g.Counts.Failed, g.Counts.Sent, verdict.Show(float64(g.Counts.ErrorRate), "share")))
 	}
 	if h := meta.Health; h != nil {
@@ -74,6 +79,34 @@ func judgeRun(a *analysis, res *RunResult) schemas.Verdict {
 		}
 	}
 	return verdict.Judge(j.list)
+}
+
+// allFailed says, of a run that never came to its main phase, that all turns that it sent failed; else nothing.
+func (a *analysis) allFailed() string {
+	rows := make([]int32, 0, a.f.rows)
+	for row := range a.f.rows {
+		if schemas.Statuses[a.f.status[row]].Sent() {
+			if a.f.main[row] {
+				return ""
+			}
+			rows = append(rows, int32(row))
+		}
+	}
+	c := countGroup(a.f, rows, &a.w, &scratch{})
+	if c.Sent == 0 || c.Failed < c.Sent {
+		return ""
+	}
+	var kinds []string
+	for _, kind := range slices.SortedFunc(maps.Keys(c.ErrorKinds), func(x, y string) int {
+		return cmp.Or(cmp.Compare(c.ErrorKinds[y], c.ErrorKinds[x]), cmp.Compare(x, y))
+	}) {
+		kinds = append(kinds, fmt.Sprintf("%s: %d", kind, c.ErrorKinds[kind]))
+	}
+	text := fmt.Sprintf("all %d turns that were sent failed (all in the warm-up)", c.Sent)
+	if len(kinds) > 0 {
+		text += ", " + strings.Join(kinds, ", ")
+	}
+	return text
 }
 
 func medianOf(g *Group, figure string) float64 {

@@ -229,3 +229,25 @@ func TestNoFigureAcrossAGap(t *testing.T) {
 		}
 	}
 }
+
+// A run whose turns all failed before its main phase says so, and is of no use.
+func TestAllFailedInTheWarmUp(t *testing.T) {
+	rows, meta := cleanRows()
+	rows = rows[:20]
+	for i := range rows {
+		rows[i].Phase, rows[i].Status, rows[i].ErrorKind = schemas.PhaseWarmup, string(schemas.StatusTransportError), p("connect_refused")
+		if i < 3 {
+			rows[i].ErrorKind = p("reset")
+		}
+	}
+	o := Options{Figures: scalarFigures}
+	v := analyzeOne(t, runOfRows(t, rows, meta, o), o).Verdict
+	i := slices.IndexFunc(v.Reasons, func(r schemas.Reason) bool { return r.Signal == "error_rate" })
+	if v.Grade != schemas.Invalid || i < 0 || !strings.HasPrefix(v.Reasons[i].Text, "all 20 turns that were sent failed (all in the warm-up), connect_refused: 17, reset: 3") {
+		t.Errorf("%+v", v)
+	}
+	rows[5].Status = string(schemas.StatusOK)
+	if v = analyzeOne(t, runOfRows(t, rows, meta, o), o).Verdict; v.Grade == schemas.Invalid {
+		t.Errorf("one turn of the warm-up completed: %+v", v)
+	}
+}

@@ -241,12 +241,10 @@ func (l *demand) steady() (from, to int64, how string, ok bool) {
 func (l *demand) active() []step {
 	f := l.f
 	begin, end := f.conversationSpans(l.mine)
-	kinds := f.strs("error_kind")
-	failed := slices.Index(kinds.Values, "conversation_failed")
 	if l.stop != math.MaxInt64 {
 		for row := range f.rows {
 			c := f.conv[row]
-			if schemas.Statuses[f.status[row]] == schemas.StatusNotReached && f.turn[row] > 0 && int(kinds.Codes[row]) != failed && begin[c] < l.stop {
+			if f.waiting(row) && begin[c] < l.stop {
 				end[c] = max(end[c], l.stop)
 			}
 		}

@@ -173,7 +173,7 @@ func (w *window) overlap(from, to int64, each func(from, to int64)) {
 // findWindow turns a specification into a part of this run.
 // It is an error if the run has no part of it.
 func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning, error) {
-	first, last := f.extent()
+	first, last, held := f.extent(r)
 	w := window{last: math.MaxInt64, all: true}
 	w.spans = []span{{first, last + 1, anyStage}}
 	w.result.Kind = spec.Kind
@@ -181,6 +181,9 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning, error) {
 	switch spec.Kind {
 	case WindowAll:
 		w.result.How = "from the first send to the end of the last turn"
+		if held {
+			w.result.How = "from the first send to the run's stop, when conversations were still at work"
+		}
 	case WindowTurns:
 		w.turns, w.first = true, spec.FirstTurn
 		which := fmt.Sprintf("turns from index %d on", spec.FirstTurn)
@@ -213,7 +216,7 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning, error) {
 	default:
 		warnings = f.steadyWindow(r, &w)
 	}
-	w.cutGaps(r.meta.Sessions, f)
+	w.cutGaps(r.meta.Sessions, f, last)
 	w.from, w.to = w.spans[0].from, w.spans[len(w.spans)-1].to
 	w.result.From, w.result.To = Num(float64(w.from)/1e9), Num(float64(w.to)/1e9)
 	w.result.Seconds = Num(float64(w.length()) / 1e9)
@@ -241,7 +244,7 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning, error) {
 
 // cutGaps takes the times out of the window in which an interrupted run was not under load, before it was resumed.
 // A steady window is of one session, the one that it has most time of: the load begins anew after a gap.
-func (w *window) cutGaps(sessions []schemas.Session, f *frame) {
+func (w *window) cutGaps(sessions []schemas.Session, f *frame, last int64) {
 	if len(sessions) < 2 {
 		return
 	}
@@ -252,6 +255,7 @@ func (w *window) cutGaps(sessions []schemas.Session, f *frame) {
 			ends[max(i, 0)] = max(ends[max(i, 0)], f.end[row]+1)
 		}
 	}
+	ends[len(ends)-1] = max(ends[len(ends)-1], last+1) // the run may have lasted longer than its turns
 	var pieces []span
 	for _, s := range w.spans {
 		for i, session := range sessions {
@@ -286,8 +290,9 @@ func seconds(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f',
 
 func spanText(from, to int64) string { return seconds(from) + " to " + seconds(to) }
 
-// extent gives the first send and the last end of the main phase, or of all phases if it has none.
-func (f *frame) extent() (first, last int64) {
+// extent gives the first send and the last end of the main phase, or of all phases if it has none. A run that was
+// stopped while conversations held their places lasts until then (held): their thinking was part of the load.
+func (f *frame) extent(r *run) (first, last int64, held bool) {
 	for _, all := range []bool{false, true} {
 		first, last = math.MaxInt64, math.MinInt64
 		for i := range f.rows {
@@ -297,11 +302,36 @@ func (f *frame) extent() (first, last int64) {
 			first = min(first, f.moment[i])
 			last = max(last, f.end[i])
 		}
-		if first <= last {
-			return first, last
+		if first > last {
+			continue
+		}
+		if stop := r.meta.StopNS; stop != nil && *stop > last+1 && f.atWork() {
+			return first, *stop - 1, true
+		}
+		return first, last, false
+	}
+	return 0, 0, false
+}
+
+// atWork says whether a conversation that had begun still had turns when the run ended.
+func (f *frame) atWork() bool {
+	begun := make([]bool, f.convs)
+	for row := range f.rows {
+		begun[f.conv[row]] = begun[f.conv[row]] || f.end[row] != schemas.NullInt
+	}
+	for row := range f.rows {
+		if begun[f.conv[row]] && f.waiting(row) {
+			return true
 		}
 	}
-	return 0, 0
+	return false
+}
+
+// waiting says whether a turn was still to come in its conversation when the run stopped.
+func (f *frame) waiting(row int) bool {
+	kinds := f.strs("error_kind")
+	k := kinds.Codes[row]
+	return schemas.Statuses[f.status[row]] == schemas.StatusNotReached && f.turn[row] > 0 && (k < 0 || kinds.Values[k] != "conversation_failed")
 }
 
 // underWay gives the spans in which at least one of a window's turns was under way, from its sending to
