@@ -75,7 +75,7 @@ func parseTurns(s, turns string) (WindowSpec, error) {
 		w.LastTurn = w.FirstTurn + 1
 	case b != "":
 		if w.LastTurn, err = strconv.ParseInt(b, 10, 64); err != nil || w.LastTurn <= w.FirstTurn {
-			return WindowSpec{}, fmt.Errorf("window %q: %q is no turn index after %d", s, b, w.FirstTurn)
+			return WindowSpec{}, fmt.Errorf("window %q: %q is no turn index after %d; the end is exclusive: turns=%d:%d is turn %d alone", s, b, w.FirstTurn, w.FirstTurn, w.FirstTurn+1, w.FirstTurn)
 		}
 	}
 	if !ok && w.FirstTurn == math.MaxInt64 {

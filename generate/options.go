@@ -146,7 +146,7 @@ func (o *Options) mine(place int64) bool {
 
 // Progress is how far a run has come.
 type Progress struct {
-	Conversations int64 // written
+	Conversations int64 // written, without sub-agents
 	Total         int64 // to be written; 0 where the source does not say
 	Tokens        int64 // of the messages written
 	Elapsed       time.Duration
@@ -155,7 +155,8 @@ type Progress struct {
 // Report is what a run has written.
 type Report struct {
 	Output        string           `json:"output"`
-	Conversations int64            `json:"conversations"`
+	Conversations int64            `json:"conversations"`        // sub-agents among them
+	SubAgents     int64            `json:"sub_agents,omitempty"` // conversations that another one started
 	Turns         int64            `json:"turns"`
 	Messages      int64            `json:"messages"`
 	Tokens        int64            `json:"tokens"`     // of all messages

@@ -65,8 +65,11 @@ func (r Recipe) lengths(s *Spec, p *config.Problems) {
 	}
 	in, before := &s.PromptInput, *s
 	if !lay("--turns", r.Turns, &in.NumRequests) && r.Config == "" && r.Preset == "" {
-		one := dist.Constant(1)
-		in.NumRequests = &one
+		in.NumRequests = ref(dist.Constant(1))
+	}
+	if n, ok := in.NumRequests.Always(); ok && n < 1 && r.Turns != "" {
+		p.Add("--turns", noRequests, n)
+		in.NumRequests = ref(dist.Constant(1)) // told once
 	}
 	if r.InputTokens != "" {
 		in.FirstNumTokens = nil

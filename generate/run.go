@@ -255,6 +255,9 @@ func (w *writing) add(r row) error {
 	r.c.Index, r.c.ContentHash = &r.index, &hash
 	w.hash.Add(r.hash)
 	w.report.Conversations++
+	if r.c.ParentID != nil {
+		w.report.SubAgents++
+	}
 	w.report.Turns += int64(len(r.c.Turns))
 	w.report.Messages += int64(len(r.c.Messages))
 	w.report.Tokens += r.tokens
@@ -300,7 +303,7 @@ func (w *writing) tell(end bool) {
 		return
 	}
 	w.told = time.Now()
-	w.progress(Progress{Conversations: w.report.Conversations, Total: w.total, Tokens: w.report.Tokens, Elapsed: time.Since(w.began)})
+	w.progress(Progress{Conversations: w.report.Conversations - w.report.SubAgents, Total: w.total, Tokens: w.report.Tokens, Elapsed: time.Since(w.began)})
 }
 
 func textBytes(m *schemas.Message) int64 {

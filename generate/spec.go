@@ -152,6 +152,8 @@ func (s *Spec) Validate() error {
 	return p.Err()
 }
 
+const noRequests = "%d: a conversation has at least one request"
+
 func (s *Spec) check(p *config.Problems) {
 	if s.FileType != "" && s.FileType != fileType {
 		p.Add("filetype", "%q is not a generation config, which has %q", s.FileType, fileType)
@@ -182,6 +184,9 @@ func (s *Spec) check(p *config.Problems) {
 	}
 	check("prompt_input.num_turns", in.NumTurns, in.NumRequests == nil)
 	check("prompt_input.num_requests", in.NumRequests, false)
+	if n, ok := in.NumRequests.Always(); ok && n < 1 {
+		p.Add("prompt_input.num_requests", noRequests, n)
+	}
 	check("prompt_input.common_prefix_num_tokens", in.CommonPrefix, false)
 	check("prompt_input.prefix_num_tokens", in.Prefix, false)
 	check("prompt_input.num_tokens", in.NumTokens, s.Joint == nil)

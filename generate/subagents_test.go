@@ -60,7 +60,7 @@ func TestSubAgents(t *testing.T) {
 			beside++
 		}
 	}
-	if roots != 30 || kids < 20 || beside == 0 || beside*2 > kids || rep.Conversations != int64(roots+kids) {
+	if roots != 30 || kids < 20 || beside == 0 || beside*2 > kids || rep.Conversations != int64(roots+kids) || rep.SubAgents != int64(kids) {
 		t.Errorf("%d sessions with %d sub-agents, %d of them not waited for", roots, kids, beside)
 	}
 	// The system message of sub-agents is theirs alone, and only the first of all does not find it cached.

@@ -152,7 +152,7 @@ func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 	}
 	origin := time.Now()
 	if dir := schemas.JournalPath(r.cfg.Output); !r.cfg.Resume && schemas.IsJournal(dir) {
-		return nil, fmt.Errorf("%s holds the rows of an interrupted run: read it with 'parley analyze %s', continue it with --resume, or remove it", dir, dir)
+		return nil, fmt.Errorf("%s holds the rows of a run that was killed: read it with 'parley analyze %s', continue it with --resume, or remove it", dir, dir)
 	}
 	if r.cfg.Resume {
 		if r.left, err = readLeft(schemas.JournalPath(r.cfg.Output)); err != nil {

@@ -58,7 +58,7 @@ func CreateJournal(output string, meta *RunMeta) (*Journal, error) {
 	dir := JournalPath(output)
 	err := os.Mkdir(dir, 0o755)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%s holds the rows of an interrupted run and %w: read it with 'parley analyze %s', continue it with 'parley replay --resume', or remove it", dir, ErrExists, dir)
+		return nil, fmt.Errorf("%s holds the rows of a run that was killed and %w: read it with 'parley analyze %s', continue it with 'parley replay --resume', or remove it", dir, ErrExists, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create the journal: %w", err)

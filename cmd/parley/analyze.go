@@ -22,7 +22,7 @@ type analyzeCommand struct {
 	By          []string  `group:"Figures" sep:"none" placeholder:"COLUMN" help:"Group by turn, conversation, stage (of the load: each over its own time), model, url, phase, prompt_tokens, uncached_tokens, tag.NAME, time, or any column; COLUMN:WIDTH or COLUMN:EDGE,EDGE for bins. Twice for two levels."`
 	Percentiles []float64 `group:"Figures" default:"50,90,95,99" help:"Percentiles (${default})."`
 	From        string    `group:"Figures" default:"sent" enum:"sent,start,scheduled" help:"The moment that latencies count from: ${enum}."`
-	Window      string    `group:"Figures" default:"steady" help:"Part of the run: all, steady, FROM:TO such as 10s:5m, turns (all but first turns), turns=A:B."`
+	Window      string    `group:"Figures" default:"steady" help:"Part of the run: all, steady, FROM:TO such as 10s:5m, turns (all but first turns), turns=A:B (B exclusive, from 0)."`
 	SLO         []string  `group:"Figures" name:"slo" sep:"none" placeholder:"FIGURE=LIMIT" help:"Objective for goodput, such as ttft=500ms. Repeatable."`
 	Figures     []string  `group:"Figures" placeholder:"NAME" help:"Only these figures."`
 	GPUs        float64   `group:"Figures" name:"gpus" placeholder:"N" help:"GPUs of the server, for tokens per second per GPU."`

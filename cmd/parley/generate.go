@@ -47,7 +47,7 @@ type generateCommand struct {
 	Seed      uint64   `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
 	Tokenizer string   `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a file: tokenizer.json, tekken.json, tokenizer.model, *.tiktoken."`
 
-	Conversations   int               `for:"like spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has)."`
+	Conversations   int               `for:"like spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has). The sub-agents that the sessions of made traffic start come on top."`
 	MinTurns        int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
 	MaxTurns        int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
 	MaxPromptTokens int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
@@ -235,8 +235,12 @@ func generateProgress(now generate.Progress) string {
 
 func printGenerated(w io.Writer, r generate.Report) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s conversations, %s turns, %s messages, %s tokens (%s), %s of text, file %s, in %s\n",
-		clean(r.Output), thousands(r.Conversations), thousands(r.Turns), thousands(r.Messages), thousands(r.Tokens), clean(r.Tokenizer),
+	agents := ""
+	if r.SubAgents > 0 {
+		agents = fmt.Sprintf(" (%s sessions, %s sub-agents)", thousands(r.Conversations-r.SubAgents), thousands(r.SubAgents))
+	}
+	fmt.Fprintf(&b, "%s: %s conversations%s, %s turns, %s messages, %s tokens (%s), %s of text, file %s, in %s\n",
+		clean(r.Output), thousands(r.Conversations), agents, thousands(r.Turns), thousands(r.Messages), thousands(r.Tokens), clean(r.Tokenizer),
 		size(r.TextBytes), size(r.FileBytes), r.Elapsed.Round(time.Millisecond))
 	fmt.Fprintf(&b, "content %s\n", r.ContentHash)
 	if r.Format != "" {

@@ -45,7 +45,7 @@ type replayCommand struct {
 	Requests    *int64         `group:"Stop" placeholder:"N" help:"Stop starting turns after this many."`
 	Loops       *int           `group:"Stop" placeholder:"N" help:"Passes over the dataset (default: one, or no limit with --duration or --requests)."`
 	MinDuration time.Duration  `group:"Stop" help:"--requests stops the run only after this time: both hold."`
-	MaxErrors   string         `group:"Stop" placeholder:"N|P%" help:"Give up after this many failed turns, or when more than this share of the last 100 failed; none for never. Default: when every turn of the last 10 s, at least 20, failed."`
+	MaxErrors   string         `group:"Stop" placeholder:"N|P%" help:"Give up after this many failed turns, or when more than this share of the last 100 failed; none for never. Default: when every turn of the last 10 s, at least 20, failed. It counts while the load runs; how long to wait for a server that is not reached at the start is --ready-timeout."`
 	Grace       *time.Duration `group:"Stop" placeholder:"TIME" help:"How long running turns may finish after the stop (default: 30s; after --requests until --timeout has ended them)."`
 	Timeout     time.Duration  `group:"Stop" default:"10m" help:"Limit of one turn in all; 0 is none."`
 	IdleTimeout time.Duration  `group:"Stop" default:"2m" help:"Limit of one silence in a stream; 0 is none."`
@@ -53,7 +53,7 @@ type replayCommand struct {
 	Cancel      string         `group:"Stop" placeholder:"SHARE:TIME" help:"Give up this share of the turns so long after their start, as users do who have read enough: 5%:2s. Their rows are abandoned, which is no failure, and their conversations go on."`
 	KeepGoing   bool           `group:"Stop" help:"A failed turn does not end its conversation."`
 	Retries     int            `group:"Stop" help:"Send a failed request again up to this many times; every attempt is recorded."`
-	Resume      bool           `group:"Stop" help:"Continue the interrupted run whose journal stands next to the output."`
+	Resume      bool           `group:"Stop" help:"Continue a run whose program was killed, from the journal next to the output. A run that was interrupted (exit code 130) has its rows written, and cannot be continued."`
 
 	History          string   `group:"Requests" default:"live" enum:"live,recorded" help:"Answers that go back into the history: the server's (live) or the dataset's (recorded)."`
 	HistoryReasoning bool     `group:"Requests" help:"The server's reasoning goes back into the history too."`
@@ -110,8 +110,9 @@ func (replayCommand) Help() string {
       --concurrency 64 --header 'X-Session-ID: {conversation}'
 
 Every planned turn becomes one row of the output. While the run goes on, the rows stand in
-OUTPUT.journal, which parley analyze reads too; a killed run loses at most its last second. The first
-Ctrl-C lets running turns finish, the second stops them, the third ends the program at once.`
+OUTPUT.journal, which parley analyze reads too; a killed run loses at most its last second, and --resume
+continues it. The first Ctrl-C lets running turns finish, the second stops them: either way the rows are
+written to the output, and there is nothing to continue. The third ends the program at once, as a kill does.`
 }
 
 // config gives the run's configuration. Simulated servers are not started yet.

@@ -156,6 +156,18 @@ func (d *Dist) clamp(x float64) float64 {
 	return x
 }
 
+// Always gives the whole number that a constant always is. ok is false for other kinds.
+func (d *Dist) Always() (n int, ok bool) {
+	if d == nil {
+		return 0, false
+	}
+	l, ok := d.law.(*constant)
+	if !ok || l.Value == nil {
+		return 0, false
+	}
+	return whole(d.clamp(*l.Value)), true
+}
+
 // Int draws one value as a whole number, rounded to the nearest.
 func (d *Dist) Int(r *rand.Rand) int { return whole(d.Float(r)) }
 
