@@ -125,7 +125,11 @@ func (j *signals) bookkeeping(a *analysis, res *RunResult) {
 	case res.Unfinished:
 		j.signal("ended", 1, "the run did not finish: these are the rows that were safe when it stopped")
 	case meta.Ended == "error" || meta.Ended == "watchdog":
-		j.signal("ended", 2, fmt.Sprintf("the run ended by %s: %s", meta.Ended, meta.EndedDetail))
+		detail, _, more := strings.Cut(meta.EndedDetail, "\n") // a watchdog's dump, or a stack
+		if more {
+			detail += " (ended_detail in its metadata has the rest)"
+		}
+		j.signal("ended", 2, fmt.Sprintf("the run ended by %s: %s", meta.Ended, strings.TrimPrefix(detail, "watchdog: ")))
 	case meta.Ended == "max_errors":
 		j.signal("ended", 1, "the run gave the server up, because too many turns failed (--max-errors)")
 	case meta.Ended == "interrupted" || meta.Ended == "deadline":

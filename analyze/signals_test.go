@@ -98,7 +98,9 @@ func TestVerdictSignals(t *testing.T) {
 		}},
 		{"rows lost", "reconciled", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) { m.Planned = -1 }},
 		{"interrupted", "ended", schemas.Suspect, func(_ []schemas.Request, m *schemas.RunMeta) { m.Ended = "interrupted" }},
-		{"watchdog", "ended", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) { m.Ended = "watchdog" }},
+		{"watchdog", "ended", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) {
+			m.Ended, m.EndedDetail = "watchdog", "watchdog: nothing has moved\nwhat was waiting:\nconversation 1\n"
+		}},
 		{"saturated", "client_cpu", schemas.Invalid, func(_ []schemas.Request, m *schemas.RunMeta) {
 			m.Health = &schemas.Health{CPUShare: 0.97, MachineIdleMin: 0.5}
 		}},
@@ -145,7 +147,7 @@ func TestVerdictSignals(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("no reason %s: %s %+v", c.signal, v.Grade, v.Reasons)
 			}
-			if r := v.Reasons[i]; r.Grade != c.grade || r.Text == "" || r.Advice == "" {
+			if r := v.Reasons[i]; r.Grade != c.grade || r.Text == "" || strings.Contains(r.Text, "\n") || r.Advice == "" {
 				t.Errorf("%+v, want %s", r, c.grade)
 			}
 			if len(v.Reasons) > 1 && c.name == "refusals are not waits for a connection" {

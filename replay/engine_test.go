@@ -309,6 +309,27 @@ func TestSparseRunsAreHealthy(t *testing.T) {
 	}
 }
 
+// TestSuspended has the client suspended for longer than the watchdog's patience, which wakes before the pacer does:
+// what is overdue is sent, and the run says how long it was away.
+func TestSuspended(t *testing.T) {
+	r := trial{cfg: Config{Rate: rate(2), Arrivals: "constant", IdleTimeout: 3 * time.Second}, convs: talks(60, 1, 0), suspend: [2]time.Duration{5200 * time.Millisecond, 12 * time.Second}}
+	r.server.answer = func(string, int64, *schemas.Request) time.Duration { return 10 * time.Millisecond }
+	r.run(t)
+	r.checkRows(t, map[string]int{"ok": 60})
+	if away := r.e.Totals().Suspended; r.err != nil || away < 11*time.Second || away > 12*time.Second {
+		t.Errorf("suspended for %v: %v", away, r.err)
+	}
+	late := 0
+	for _, row := range r.rows {
+		if row.StartNS != nil && *row.StartNS-*row.ScheduledNS > 1e9 {
+			late++
+		}
+	}
+	if late < 20 || late > 24 {
+		t.Errorf("%d turns were late, those of 12 s at 2 per second should be", late)
+	}
+}
+
 // TestDeadServer has a server refuse everything: the run gives up within seconds, and each turn has its row.
 func TestDeadServer(t *testing.T) {
 	r := trial{cfg: Config{Concurrency: 16}, convs: talks(5000, 3, 0)}

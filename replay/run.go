@@ -483,6 +483,9 @@ func (r *run) finish(runErr error) (*Outcome, error) {
 	if total.Looped && !r.cfg.Salt {
 		m.Warnings = append(m.Warnings, "the dataset was replayed more than once without --salt: from the second pass on a prefix cache knows every prompt")
 	}
+	if total.Suspended > 0 {
+		r.warn(fmt.Sprintf("the client was suspended for %.1f s: the process or its machine was stopped, or had no processor; what was due in that time was late by as much", total.Suspended.Seconds()))
+	}
 	m.Planned, m.NotAdmitted, m.Counts, m.Rows = total.Planned, total.NotAdmitted, total.Counts, total.Rows
 	written := total.Written
 	if r.left != nil {

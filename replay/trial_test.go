@@ -179,8 +179,9 @@ type trial struct {
 	sim       string // the query of a simulated server, in place of the fake one
 	server    fakeServer
 	store     memoryStore
-	cancel    time.Duration // hard stop after this time
-	drain     time.Duration // first Ctrl-C after this time
+	cancel    time.Duration    // hard stop after this time
+	drain     time.Duration    // first Ctrl-C after this time
+	suspend   [2]time.Duration // after the first, the client is suspended for the second
 	left      *left
 	backlog   int64 // the collector's bound, 0 for the usual one
 	lateClose bool  // the store may still be writing when the run is over
@@ -210,8 +211,12 @@ func (r *trial) run(t *testing.T) {
 	r.store.dir = t.TempDir()
 	r.server.history = map[string][]string{}
 	synctest.Test(t, func(t *testing.T) {
-		clk := clock.New(time.Now())
+		origin := time.Now()
+		clk := clock.New(origin)
 		r.server.clk = clk
+		if r.suspend[1] > 0 { // whoever wakes finds that so much time has passed
+			defer time.AfterFunc(r.suspend[0], func() { clk.Restart(origin.Add(-r.suspend[1])) }).Stop()
+		}
 		set := engine.Settings{
 			Rules: r.rules, Extent: x, Dataset: data, Clock: clk, Store: &r.store, RunID: "run", API: cfg.API,
 			Targets: []schemas.Target{{URL: "http://server"}}, Begin: func(int) int64 { return clk.Now() },

@@ -101,8 +101,9 @@ type Engine struct {
 	peakFly  int64
 	peakLive int64
 
-	lastMove atomic.Int64
-	wg       sync.WaitGroup // conversations' goroutines
+	lastMove  atomic.Int64
+	suspended atomic.Int64   // time for which the client did not run
+	wg        sync.WaitGroup // conversations' goroutines
 }
 
 // key names a conversation of a run.
@@ -492,13 +493,14 @@ var ErrStuck = errStuck
 
 // Totals are what a run came to.
 type Totals struct {
-	Planned     int64 // turns
-	NotAdmitted int64 // conversations
-	Written     int64 // rows that the journal took
-	Lost        int64 // rows that it did not
-	MostActive  int64 // trees of conversations at once
-	Stalls      int64 // times that turns were held back for the journal
-	Looped      bool  // a second pass over the dataset began
+	Planned     int64         // turns
+	NotAdmitted int64         // conversations
+	Written     int64         // rows that the journal took
+	Lost        int64         // rows that it did not
+	MostActive  int64         // trees of conversations at once
+	Stalls      int64         // times that turns were held back for the journal
+	Suspended   time.Duration // for which the client did not run, though it wanted to
+	Looped      bool          // a second pass over the dataset began
 	Pace        Pace
 	Counts      map[schemas.Status]int64 // rows, with those of an interrupted run
 	Rows        int64
@@ -511,7 +513,7 @@ type Pace struct{ TTFTMS, TPOTMS float64 }
 func (e *Engine) Totals() Totals {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := Totals{Planned: e.sched.Planned(), NotAdmitted: e.sched.NotAdmitted(), Looped: e.sched.Looped(), MostActive: e.peakLive, Pace: e.out.tally.pace()}
+	t := Totals{Planned: e.sched.Planned(), NotAdmitted: e.sched.NotAdmitted(), Looped: e.sched.Looped(), MostActive: e.peakLive, Suspended: time.Duration(e.suspended.Load()), Pace: e.out.tally.pace()}
 	_, _, t.Stalls, t.Written, t.Lost = e.out.state()
 	t.Counts, t.Rows = e.out.tally.snapshot()
 	t.Rows -= t.Lost
