@@ -264,6 +264,9 @@ func (r *run) describe() error {
 			m.Warnings = append(m.Warnings, fmt.Sprintf(w.text, w.n))
 		}
 	}
+	if r.x.Beyond > 0 {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("%d conversations of the dataset name a turn that their parent does not have, and start with its nearest one; the first is %s", r.x.Beyond, r.x.FirstBeyond))
+	}
 	rules := &cfg.rules
 	if len(rules.Rate) == 1 && !math.IsInf(rules.Rate[0].Level, 1) {
 		share := rules.Rate[0].Level / float64(rules.Shards)

@@ -22,10 +22,12 @@ type Extent struct {
 	offsets []time.Duration // recorded arrival of each root; nil unless asked for
 	trees   map[int32]*tree // of roots that start others
 
-	Turns      int64 // in all rows
-	Empty      int   // rows without a turn: they are passed over
-	Loose      int   // joins of conversations that are not in the same tree: they are passed over
-	Duplicates int   // rows whose conversation_id an earlier one has
+	Turns       int64  // in all rows
+	Empty       int    // rows without a turn: they are passed over
+	Loose       int    // joins of conversations that are not in the same tree: they are passed over
+	Beyond      int    // conversations whose parent_turn their parent does not have: they start with its first or last
+	Duplicates  int    // rows whose conversation_id an earlier one has
+	FirstBeyond string // the first of Beyond, in words
 }
 
 // tree is a conversation that starts by itself, with all those that it and its descendants start.
@@ -122,6 +124,7 @@ type kin struct {
 	row    int32
 	id     string
 	parent string
+	asked  int64 // the parent's turn, as the dataset has it
 	member
 	joins map[int32][]string
 }
@@ -167,7 +170,7 @@ func Survey(path string, outlines func() iter.Seq2[schemas.Outline, error], r *R
 			k.parent = *o.ParentID
 			wanted[k.parent] = true
 			if o.ParentTurn != nil {
-				k.parentTurn = int32(min(max(0, *o.ParentTurn), math.MaxInt32))
+				k.asked = *o.ParentTurn
 			}
 			k.fromEnd = o.ParentFrom != nil && *o.ParentFrom == "end"
 			if o.ParentDelayMS != nil {
@@ -240,7 +243,11 @@ func (x *Extent) plant(outlines func() iter.Seq2[schemas.Outline, error], relati
 		if k.parent == "" || !ok || x.turns[parent] == 0 || x.turns[k.row] == 0 {
 			continue // its parent is not in this file: it starts by itself
 		}
-		k.parentTurn = min(k.parentTurn, x.turns[parent]-1)
+		if k.parentTurn = int32(min(max(0, k.asked), int64(x.turns[parent])-1)); int64(k.parentTurn) != k.asked {
+			if x.Beyond++; x.Beyond == 1 {
+				x.FirstBeyond = fmt.Sprintf("%q (row %d): parent_turn is %d, and %q has %d turns", k.id, k.row, k.asked, k.parent, x.turns[parent])
+			}
+		}
 		parents[k.row] = parent
 		rooted[k.row] = true
 		kids[parent] = append(kids[parent], k)

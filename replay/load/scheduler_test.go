@@ -906,6 +906,18 @@ func TestSurveyRefuses(t *testing.T) {
 	if x, err := survey(list, closed(1)); err != nil || x.Loose != 2 {
 		t.Errorf("joins of strangers: %+v, %v", x, err)
 	}
+	list = talks(3, 2, 0)
+	starts(&list[1], "c0", 7, 0, "")
+	starts(&list[2], "c0", -1, 0, "")
+	if x, err := survey(list, closed(1)); err != nil || x.Beyond != 2 || x.FirstBeyond != `"c1" (row 1): parent_turn is 7, and "c0" has 2 turns` {
+		t.Errorf("turns that the parent does not have: %+v, %v", x, err)
+	}
+	starts(&list[1], "c0", 1, 0, "")
+	starts(&list[2], "c0", 0, 0, "")
+	if x, err := survey(list, closed(1)); err != nil || x.Beyond != 0 {
+		t.Errorf("turns that the parent has: %+v, %v", x, err)
+	}
+	list = talks(2, 2, 0)
 	list[1].ConversationID = "c0"
 	if x, err := survey(list[:2], closed(1)); err != nil || x.Duplicates != 1 {
 		t.Errorf("duplicates: %+v, %v", x, err)
