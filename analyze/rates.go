@@ -12,13 +12,17 @@ func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
 	c := Counts{ByStatus: map[schemas.Status]int64{}, Planned: int64(len(rows)), ErrorRate: Missing}
 	var byStatus [256]int64
 	kinds := f.strs("error_kind")
-	errorKinds := make([]int64, len(kinds.Values))
+	errorKinds, notSent := make([]int64, len(kinds.Values)), make([]int64, len(kinds.Values))
 	attempts, stale := f.ints("attempts"), f.ints("stale_replays")
 	convs := s.in.Cluster[:0]
 	for _, row := range rows {
 		byStatus[f.status[row]]++
 		if k := kinds.Codes[row]; k >= 0 {
-			errorKinds[k]++
+			if status := schemas.Statuses[f.status[row]]; status.Failed() {
+				errorKinds[k]++
+			} else if !status.Sent() {
+				notSent[k]++
+			}
 		}
 		if attempts[row]-stale[row] > 1 {
 			c.Retried++
@@ -48,18 +52,25 @@ func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
 			c.Sent += n
 		}
 	}
-	for i, n := range errorKinds {
-		if n > 0 {
-			if c.ErrorKinds == nil {
-				c.ErrorKinds = map[string]int64{}
-			}
-			c.ErrorKinds[kinds.Values[i]] = n
-		}
-	}
+	c.ErrorKinds, c.NotSent = byKind(kinds.Values, errorKinds), byKind(kinds.Values, notSent)
 	if c.Sent > 0 {
 		c.ErrorRate = Num(float64(c.Failed) / float64(c.Sent))
 	}
 	return c
+}
+
+// byKind names counts; nil if there are none.
+func byKind(names []string, counts []int64) map[string]int64 {
+	var out map[string]int64
+	for i, n := range counts {
+		if n > 0 {
+			if out == nil {
+				out = map[string]int64{}
+			}
+			out[names[i]] = n
+		}
+	}
+	return out
 }
 
 // distinct counts the different numbers.

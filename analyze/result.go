@@ -149,7 +149,8 @@ type Counts struct {
 	Censored      int64                    `json:"censored"`              // in flight when the run stopped them: their latency is unknown
 	InFlightAtEnd int64                    `json:"in_flight_at_end"`      // sent in the window, still running at its end
 	Conversations int64                    `json:"conversations"`         // conversation instances among the rows
-	ErrorKinds    map[string]int64         `json:"error_kinds,omitempty"` // rows by kind of failure
+	ErrorKinds    map[string]int64         `json:"error_kinds,omitempty"` // failed turns by kind of failure
+	NotSent       map[string]int64         `json:"not_sent,omitempty"`    // turns that were not sent, by reason
 	Retried       int64                    `json:"retried"`               // rows that needed more than one attempt, replays on a fresh connection left out
 }
 

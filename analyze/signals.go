@@ -146,6 +146,24 @@ func (j *signals) bookkeeping(a *analysis, res *RunResult) {
 			shed++
 		}
 	}
+	kinds := a.f.strs("error_kind")
+	var lost, due float64 // due: all but what the end of the run took
+	for row := range a.f.rows {
+		because := ""
+		if schemas.Statuses[a.f.status[row]] == schemas.StatusNotReached && kinds.Codes[row] >= 0 {
+			because = kinds.Values[kinds.Codes[row]]
+		}
+		switch because {
+		case "conversation_failed", "joined_failed", "parent_not_reached":
+			lost++
+			due++
+		case "":
+			due++
+		}
+	}
+	if lost > 0 {
+		j.signal("lost", lost/due, fmt.Sprintf("%.0f of %.0f turns were not sent, because a turn before them failed, %s", lost, due, verdict.Show(lost/due, "share")))
+	}
 	if planned > 0 {
 		j.signal("shed", shed/planned, fmt.Sprintf("%.0f of %.0f planned turns were shed", shed, planned))
 	}

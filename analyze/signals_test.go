@@ -53,6 +53,13 @@ func TestVerdictSignals(t *testing.T) {
 		{"some errors", "error_rate", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
 			each(rows, 40, func(r *schemas.Request) { r.Status = string(schemas.StatusTimeout) })
 		}},
+		{"one failure that took later turns along", "lost", schemas.Suspect, func(rows []schemas.Request, _ *schemas.RunMeta) {
+			for i := range rows {
+				if r := &rows[i]; i < len(rows)/4 && r.Turn > 1 {
+					*r = schemas.Request{ConversationID: r.ConversationID, Turn: r.Turn, Phase: r.Phase, Status: string(schemas.StatusNotReached), ErrorKind: p("conversation_failed")}
+				}
+			}
+		}},
 		{"mostly errors", "error_rate", schemas.Invalid, func(rows []schemas.Request, _ *schemas.RunMeta) {
 			each(rows, 1, func(r *schemas.Request) { r.Status = string(schemas.StatusHTTPError) })
 		}},

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -237,4 +238,16 @@ func FuzzClean(f *testing.F) {
 			t.Errorf("clean is not idempotent on %q", s)
 		}
 	})
+}
+
+// What failed, what was not sent and what users gave up are told apart, in words.
+func TestKindsOfTurnsThatDidNotComplete(t *testing.T) {
+	r := analyze.RunResult{Total: analyze.Group{Counts: analyze.Counts{
+		ErrorKinds: map[string]int64{"reset": 3}, NotSent: map[string]int64{"conversation_failed": 285, "budget": 2},
+		ByStatus: map[schemas.Status]int64{schemas.StatusAbandoned: 4},
+	}}}
+	want := []string{"Errors: reset 3", "Not sent: the run's requests or its time were used up 2, an earlier turn of the conversation failed 285", "Given up by their users: 4"}
+	if got := requests(&r).after; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
 }

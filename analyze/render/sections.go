@@ -178,17 +178,37 @@ func requests(r *analyze.RunResult) section {
 		}
 		s.rows = append(s.rows, append(row, percent(g.Counts.ErrorRate), count(g.Counts.InFlightAtEnd), count(g.Counts.Conversations)))
 	}
-	if kinds := r.Total.Counts.ErrorKinds; len(kinds) > 0 {
+	byKind := func(title string, kinds map[string]int64) {
 		var parts []string
 		for _, k := range sortedKeys(kinds) {
-			parts = append(parts, fmt.Sprintf("%s %s", clean(k), count(kinds[k])))
+			text := clean(k)
+			if words, ok := notSentWords[k]; ok {
+				text = words
+			}
+			parts = append(parts, fmt.Sprintf("%s %s", text, count(kinds[k])))
 		}
-		s.after = append(s.after, "Errors: "+strings.Join(parts, ", "))
+		if len(parts) > 0 {
+			s.after = append(s.after, title+": "+strings.Join(parts, ", "))
+		}
+	}
+	byKind("Errors", r.Total.Counts.ErrorKinds)
+	byKind("Not sent", r.Total.Counts.NotSent)
+	if n := r.Total.Counts.ByStatus[schemas.StatusAbandoned]; n > 0 {
+		s.after = append(s.after, "Given up by their users: "+count(n))
 	}
 	if n := r.Total.Counts.Censored; n > 0 {
 		s.after = append(s.after, fmt.Sprintf("%s turns were in flight when the run stopped them: their latency is unknown, and at least as long as they had run", count(n)))
 	}
 	return s
+}
+
+// notSentWords says why turns were not sent, where the kind by itself does not.
+var notSentWords = map[string]string{
+	"budget":              "the run's requests or its time were used up",
+	"conversation_failed": "an earlier turn of the conversation failed",
+	"parent_not_reached":  "the turn that starts the conversation was not sent",
+	"joined_failed":       "a conversation whose result they need failed",
+	"max_errors":          "the run gave the server up",
 }
 
 func sortedKeys(m map[string]int64) []string {
