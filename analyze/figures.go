@@ -61,10 +61,11 @@ var rowFigures = []figure{
 	{"e2e", "E2E latency", "ms", nil, since("last_token_ns"), true, false, true},
 	{"e2e_scheduled", "E2E from scheduled", "ms", nil, between("scheduled_ns", "last_token_ns"), true, false, true},
 	{"normalized_latency", "E2E per output token", "ms", nil, normalized, true, false, false},
-	{"send_lag", "Send lag", "ms", nil, between("scheduled_ns", "sent_ns"), false, false, false},
+	{"send_lag", "Send lag", "ms", nil, sendLag, false, false, false},
 	{"lag_slot", "Lag: slot", "ms", nil, lagSlot, false, false, false},
 	{"lag_scheduler", "Lag: scheduler", "ms", nil, lagScheduler, false, false, false},
-	{"lag_connection", "Lag: connection", "ms", nil, between("start_ns", "sent_ns"), false, false, false},
+	{"lag_connection", "Lag: connection", "ms", nil, lagConnection, false, false, false},
+	{"lag_retries", "Back-off and failed attempts", "ms", nil, lagRetries, false, false, false},
 	{"write_time", "Request write", "ms", []string{"wrote_ns"}, between("sent_ns", "wrote_ns"), false, false, false},
 }
 
@@ -159,5 +160,45 @@ func lagScheduler(f *frame, _ *Options) func(int) float64 {
 		}
 		// A null ready_ns is the smallest number, and so changes nothing.
 		return float64(start[row]-max(scheduled[row], ready[row])) / 1e6
+	}
+}
+
+// sentAgain says whether the time from a turn's start to its sending has failed attempts in it, and the waits after
+// them: those are the server's doing and not the client's.
+func (f *frame) sentAgain() func(row int) bool {
+	attempts := f.ints("attempts")
+	return func(row int) bool { return f.firsts && attempts[row] > 1 }
+}
+
+// sendLag is how late a turn went: of one that was sent again, how late its first attempt began.
+func sendLag(f *frame, _ *Options) func(int) float64 {
+	sent, start, again := between("scheduled_ns", "sent_ns")(f, nil), between("scheduled_ns", "start_ns")(f, nil), f.sentAgain()
+	return func(row int) float64 {
+		if again(row) {
+			return start(row)
+		}
+		return sent(row)
+	}
+}
+
+// lagConnection is the wait for a connection, of turns that were sent once.
+func lagConnection(f *frame, _ *Options) func(int) float64 {
+	wait, again := between("start_ns", "sent_ns")(f, nil), f.sentAgain()
+	return func(row int) float64 {
+		if again(row) {
+			return math.NaN()
+		}
+		return wait(row)
+	}
+}
+
+// lagRetries is the time from the start of a turn's first attempt to the sending of its last one.
+func lagRetries(f *frame, _ *Options) func(int) float64 {
+	wait, again := between("start_ns", "sent_ns")(f, nil), f.sentAgain()
+	return func(row int) float64 {
+		if !again(row) {
+			return math.NaN()
+		}
+		return wait(row)
 	}
 }

@@ -58,6 +58,19 @@ func TestFiguresByHand(t *testing.T) {
 	}
 }
 
+// The back-off after a refusal is a figure of its own, and neither lateness of the client nor a wait for a connection.
+func TestBackOffIsNotTheClients(t *testing.T) {
+	once, again := turnRow("a", 0, 0, 0, 2, 3, 10, 20, 21), turnRow("b", 0, 0, 0, 4, 2004, 2010, 2020, 2021)
+	again.Attempts = 3
+	o := Options{Window: WindowSpec{Kind: WindowAll}, Figures: []string{"send_lag", "lag_connection", "lag_retries"}}
+	r := analyzeOne(t, runOfRows(t, []schemas.Request{once, again}, &schemas.RunMeta{}, o), o)
+	for name, want := range map[string]float64{"send_lag": 3.5, "lag_connection": 1, "lag_retries": 2000} {
+		if got := mean(t, &r.Total, name); !near(got, want) {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestLagOfEarlyReadyTurns(t *testing.T) {
 	// Ready before it was scheduled: no wait for a slot, and the client is late from the schedule on.
 	row := turnRow("a", 0, 100, 40, 102, 103, 110, 120, 121)

@@ -31,6 +31,7 @@ type frame struct {
 	conv    []int32 // conversation instance, from 0
 	convs   int
 	convRow []int32 // a row of each conversation instance
+	firsts  bool    // start_ns is that of the first attempt
 	untrue  []bool  // the server told a number of tokens that cannot be true; such counts are taken as not known
 	journal []schemas.JournalState
 }
@@ -46,7 +47,7 @@ func (r *run) read(ctx context.Context, names []string) (*frame, error) {
 	if r.frame != nil && !slices.ContainsFunc(names, func(n string) bool { return !r.frame.has(n) }) {
 		return r.frame, nil
 	}
-	f := &frame{table: &schemas.Table{}, names: names}
+	f := &frame{table: &schemas.Table{}, names: names, firsts: r.tellsAttempts()}
 	for _, p := range r.parts {
 		from := f.table.Rows
 		if err := p.readColumns(ctx, f, names); err != nil {

@@ -51,10 +51,11 @@ def figures(moment):
         "e2e": ms(f, "last_token_ns"),
         "e2e_scheduled": ms("scheduled_ns", "last_token_ns"),
         "normalized_latency": f"case when completion_tokens > 0 then ({ms(f, 'last_token_ns')}) / completion_tokens end",
-        "send_lag": ms("scheduled_ns", "sent_ns"),
+        "send_lag": ms("scheduled_ns", "case when attempts > 1 then start_ns else sent_ns end"),
         "lag_slot": f"greatest(0, {ms('scheduled_ns', 'ready_ns')})",
         "lag_scheduler": "(start_ns - greatest(scheduled_ns, coalesce(ready_ns, scheduled_ns))) / 1e6",
-        "lag_connection": ms("start_ns", "sent_ns"),
+        "lag_connection": "case when attempts <= 1 then (sent_ns - start_ns) / 1e6 end",
+        "lag_retries": "case when attempts > 1 then (sent_ns - start_ns) / 1e6 end",
         "write_time": ms("sent_ns", "wrote_ns"),
     }
 
