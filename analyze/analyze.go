@@ -33,6 +33,10 @@ func Analyze(ctx context.Context, runs *Runs, o Options) (*Result, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	if b := o.Baseline; b != nil && runs.list[0].parts[0].path != "" { // the sides tell their runs apart
+		runs.label(b.list...)
+		b.label(runs.list...)
+	}
 	res := &Result{
 		Schema: ResultSchema, Version: ResultVersion, ToolVersion: schemas.Version(),
 		From: o.From, Percentiles: o.Percentiles, Level: stat.Confidence, Objectives: o.Objectives,

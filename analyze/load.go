@@ -318,18 +318,28 @@ func (r *run) unfinished() bool {
 	return slices.ContainsFunc(r.parts, func(p *part) bool { return p.meta.Ended == "" && p.by == "" })
 }
 
-// label gives every run a name: its own label, else its file's name. Runs of one configuration may
-// share a label; names made from files are unique.
-func (r *Runs) label() {
+// label gives every run a name: its own label, else its file's name, with its folder where several have that name,
+// here or among others. Runs of one configuration may share a label; names made from files are unique.
+func (r *Runs) label(others ...*run) {
+	names := func(run *run) [3]string {
+		path := strings.TrimSuffix(strings.TrimSuffix(run.parts[0].path, ".journal"), ".parquet")
+		base := filepath.Base(path)
+		return [3]string{base, filepath.Join(filepath.Base(filepath.Dir(path)), base), path}
+	}
 	seen := map[string]int{}
+	for _, run := range slices.Concat(r.list, others) {
+		n := names(run)
+		for _, name := range slices.Compact(n[:]) {
+			seen[name]++
+		}
+	}
 	for _, run := range r.list {
-		run.label = run.meta.Label
-		if run.label == "" {
-			base := filepath.Base(run.parts[0].path)
-			base = strings.TrimSuffix(base, ".journal")
-			run.label = strings.TrimSuffix(base, ".parquet")
-			if seen[run.label]++; seen[run.label] > 1 {
-				run.label = strings.TrimSuffix(run.parts[0].path, ".parquet")
+		if run.label = run.meta.Label; run.label != "" {
+			continue
+		}
+		for _, run.label = range names(run) {
+			if seen[run.label] == 1 {
+				break
 			}
 		}
 	}

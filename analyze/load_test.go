@@ -334,3 +334,25 @@ func TestAnalyzeOfDamagedFile(t *testing.T) {
 		t.Errorf("only %d of %d damaged files were refused", refused, tried)
 	}
 }
+
+// Files of one name are told apart by their folders, also across the sides of a comparison.
+func TestLabelsOfEqualNames(t *testing.T) {
+	of := func(paths ...string) *Runs {
+		r := &Runs{}
+		for _, path := range paths {
+			r.list = append(r.list, &run{parts: []*part{{path: path}}})
+		}
+		return r
+	}
+	both := of("x/before/1.parquet", "x/after/1.parquet", "x/after/2.parquet")
+	both.label()
+	before, after := of("x/before/1.parquet"), of("x/after/1.parquet")
+	before.label(after.list...)
+	var got []string
+	for _, r := range append(both.list, before.list...) {
+		got = append(got, r.label)
+	}
+	if want := "before/1 after/1 2 before/1"; strings.Join(got, " ") != want {
+		t.Errorf("labels %q, want %s", got, want)
+	}
+}
