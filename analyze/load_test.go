@@ -212,7 +212,7 @@ func compareFigures(t *testing.T, want, got *RunResult) {
 	}
 	for i := range want.Total.Figures {
 		w, g := &want.Total.Figures[i], &got.Total.Figures[i]
-		if w.Name != g.Name || w.N != g.N || w.Min != g.Min || w.Max != g.Max || !close9(w.Mean, g.Mean) || !close9(w.Std, g.Std) {
+		if w.Name != g.Name || w.N != g.N || !close9(w.Min, g.Min) || !close9(w.Max, g.Max) || !close9(w.Mean, g.Mean) || !close9(w.Std, g.Std) {
 			t.Errorf("%s: %+v, want %+v", w.Name, g, w)
 		}
 		for k := range w.Percentiles {
