@@ -87,7 +87,7 @@ func Sample(values []float64) Dist {
 	for _, u := range knots {
 		x := u * float64(len(sorted)-1)
 		i := min(int(x), len(sorted)-2)
-		l.Values = append(l.Values, rounded(sorted[i]+(x-float64(i))*(sorted[i+1]-sorted[i])))
+		l.Values = append(l.Values, Rounded(sorted[i]+(x-float64(i))*(sorted[i+1]-sorted[i])))
 	}
 	// The last stretch is the longest: its end is such that its mean stays what it was.
 	if n := len(l.Values); len(sorted) >= 1000 {
@@ -95,14 +95,14 @@ func Sample(values []float64) Dist {
 		for _, v := range sorted[int(0.999*float64(len(sorted))):] {
 			sum, count = sum+v, count+1
 		}
-		l.Values[n-1] = rounded(max(l.Values[n-2], 2*sum/count-l.Values[n-2]))
+		l.Values[n-1] = Rounded(max(l.Values[n-2], 2*sum/count-l.Values[n-2]))
 	}
 	slices.Sort(l.Values) // rounding may have turned two neighbours
 	return Dist{name: "quantiles", law: l}
 }
 
-// rounded gives a number to four digits.
-func rounded(x float64) float64 {
+// Rounded gives a number to four digits, which is more than is known of what was learned.
+func Rounded(x float64) float64 {
 	v, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	if err != nil {
 		return x

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley/generate"
+	"parley/generate/dist"
 )
 
 // arrivals learns when conversations start: their rate, and how bursty they are. It gives nil where there is
@@ -24,7 +25,7 @@ func arrivals(starts []float64) *generate.Arrivals {
 	if length <= 0 {
 		return nil
 	}
-	a := &generate.Arrivals{Rate: rounded(float64(len(starts)-1) / length), Tick: tick(starts)}
+	a := &generate.Arrivals{Rate: dist.Rounded(float64(len(starts)-1) / length), Tick: tick(starts)}
 	if a.Tick > 0 {
 		for i := range starts {
 			starts[i] = math.Round(starts[i]/a.Tick) * a.Tick
@@ -41,13 +42,13 @@ func arrivals(starts []float64) *generate.Arrivals {
 		}
 		mean, variance := moments(counts)
 		if i == 0 && variance < mean && a.Tick == 0 {
-			a.Burstiness = rounded(min(mean/max(variance, mean/1000), 1000))
+			a.Burstiness = dist.Rounded(min(mean/max(variance, mean/1000), 1000))
 			return a
 		}
 		excess = append(excess, max(0, (variance-mean)/(mean*mean)))
 	}
 	for i, v := range solve(windows[:len(excess)], excess) {
-		if v = rounded(v); v >= 0.005 {
+		if v = dist.Rounded(v); v >= 0.005 {
 			a.Modulation = append(a.Modulation, generate.Modulation{Seconds: windows[i], Variance: v})
 		}
 	}

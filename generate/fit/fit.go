@@ -14,7 +14,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"parley/generate"
 	"parley/generate/dist"
@@ -125,7 +124,7 @@ func (o *Observation) Spec() (*generate.Spec, error) {
 	}
 	if toolTurns > 0 {
 		wait, brings := dist.Sample(tool), dist.Sample(tools)
-		s.ToolUse = &generate.ToolUse{Share: rounded(float64(toolTurns) / float64(laterTurns)), ThinkTime: &wait, NumTokens: &brings}
+		s.ToolUse = &generate.ToolUse{Share: dist.Rounded(float64(toolTurns) / float64(laterTurns)), ThinkTime: &wait, NumTokens: &brings}
 	}
 	s.Correlation = o.correlation()
 	if s.Correlation == nil && tree != nil && tree.Families != nil {
@@ -171,7 +170,7 @@ func (o *Observation) calibrate(s *generate.Spec, reuse float64) error {
 			high = share
 		}
 	}
-	f.Share = rounded((low + high) / 2)
+	f.Share = dist.Rounded((low + high) / 2)
 	return nil
 }
 
@@ -200,7 +199,7 @@ func (o *Observation) correlation() *generate.Correlation {
 		}
 	}
 	zout := scores(out)
-	c := &generate.Correlation{InputOutput: rounded(correlate(zin, zout)), Input: rounded(within(zin, conv)), Output: rounded(within(zout, conv))}
+	c := &generate.Correlation{InputOutput: dist.Rounded(correlate(zin, zout)), Input: dist.Rounded(within(zin, conv)), Output: dist.Rounded(within(zout, conv))}
 	if math.Abs(c.InputOutput) < 0.02 && c.Input < 0.02 && c.Output < 0.02 {
 		return nil
 	}
@@ -268,13 +267,4 @@ func within(z []float64, conv []int) float64 {
 		return 0
 	}
 	return max(0, min(0.95, sum/n/(all/float64(len(z)))))
-}
-
-// rounded gives a number to four digits, which is more than is known.
-func rounded(x float64) float64 {
-	v, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
-	if err != nil {
-		return x
-	}
-	return v
 }

@@ -66,7 +66,7 @@ func (o *Observation) prefixes() *generate.PrefixTree {
 	tell = func(n *node) (out []generate.PrefixNode) {
 		for _, k := range n.kids {
 			if k.kept {
-				out = append(out, generate.PrefixNode{Share: rounded(float64(k.count) / float64(n.count)), Tokens: k.tokens, Of: tell(k)})
+				out = append(out, generate.PrefixNode{Share: dist.Rounded(float64(k.count) / float64(n.count)), Tokens: k.tokens, Of: tell(k)})
 			}
 		}
 		return out
@@ -109,7 +109,7 @@ func (o *Observation) prefixes() *generate.PrefixTree {
 			}
 		}
 		d := dist.Sample(extra)
-		t.Families = &generate.PrefixFamilies{Share: rounded(float64(len(extra)) / float64(len(all))), Size: rounded(low), NumTokens: &d, Alike: rounded(max(0, correlate(scores(extra), scores(message))))}
+		t.Families = &generate.PrefixFamilies{Share: dist.Rounded(float64(len(extra)) / float64(len(all))), Size: dist.Rounded(low), NumTokens: &d, Alike: dist.Rounded(max(0, correlate(scores(extra), scores(message))))}
 	}
 	if len(t.Of) == 0 && t.Families == nil {
 		return nil
