@@ -97,6 +97,7 @@ type analysis struct {
 	rows   []int32     // every row
 	sw     stat.Window // the window of intervals
 	block  []uint8     // of each row, its block of time in it
+	load   stat.Load   // what says how long the server remembers
 	chunks *chunkFigures
 }
 
@@ -125,7 +126,8 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 			a.in[row] = f.status[row] == statusOK
 		}
 	}
-	a.measure(stat.Window{From: w.from, To: w.to}.WithTau(a.memory(r)))
+	a.load = a.memory(r)
+	a.measure(stat.Window{From: w.from, To: w.to}.WithTau(a.load))
 	res.Window.Relaxation = Num(a.sw.Tau)
 	res.Window.LongFrom, res.Window.LongFromOuter = Num(a.sw.Needs(0.5)), Num(a.sw.Needs(0.99))
 	var groups *groups

@@ -235,7 +235,7 @@ func gateFigures(r *RunResult) map[string]compare.Figure {
 		for _, p := range f.Percentiles {
 			out[fmt.Sprintf("%s.p%g", f.Name, p.P)] = compare.Figure{
 				Value: float64(p.Value), Low: float64(p.Low), High: float64(p.High), Lower: float64(p.Lower), Upper: float64(p.Upper),
-				N: float64(f.N), Effective: float64(p.Effective),
+				N: float64(f.N), Effective: float64(p.Effective), Confidence: p.Confidence,
 			}
 		}
 	}

@@ -268,37 +268,67 @@ func throughput(f *frame, rows []int32, w *window, arrived int64) Throughput {
 	return t
 }
 
-// rateIntervals adds the intervals of rates in the long run, from blocks of time. A window of several
-// stretches has none.
+// rateIntervals adds the intervals of rates in the long run: from blocks of time of each stretch of the window, and
+// in an open loop from what each conversation brought, for its turns come in a cluster; the wider counts.
 func (a *analysis) rateIntervals(t *Throughput) {
-	if len(a.w.spans) > 1 || a.o.NoIntervals {
+	if a.o.NoIntervals || a.w.turns {
 		return
 	}
-	var requests, tokens, all [stat.Blocks]float64
-	prompt := a.f.ints("prompt_tokens")
-	for row := range a.f.rows {
-		if a.f.status[row] != statusOK || !a.w.ended(a.f, row) {
-			continue
+	const requests, tokens, total = 0, 1, 2
+	var rates [3][]stat.Estimate
+	var shares []float64
+	prompt, completion := a.f.ints("prompt_tokens"), a.f.ints("completion_tokens")
+	for _, span := range a.w.spans {
+		w := stat.Window{From: span.from, To: span.to}.WithTau(a.load)
+		var blocks [3][stat.Blocks]float64
+		var brought [3][]float64 // by conversation
+		if a.run.meta.OfferedRate != nil {
+			for i := range brought {
+				brought[i] = make([]float64, a.f.convs)
+			}
 		}
-		b := a.sw.BlockOf(a.f.end[row])
-		requests[b]++
-		all[b] += float64(prompt[row])
-	}
-	for i, n := range a.chunks.series {
-		if at := int64(i)*a.chunks.step + a.chunks.step/2; a.w.during(at) {
-			b := a.sw.BlockOf(at)
-			tokens[b] += float64(n)
-			all[b] += float64(n)
+		for row := range a.f.rows {
+			at := a.f.end[row]
+			if a.f.status[row] != statusOK || at < span.from || at >= span.to {
+				continue
+			}
+			b, c := w.BlockOf(at), a.f.conv[row]
+			blocks[requests][b]++
+			blocks[total][b] += float64(prompt[row])
+			if brought[0] != nil {
+				brought[requests][c]++
+				brought[tokens][c] += float64(max(completion[row], 0)) // null is below 0
+				brought[total][c] += float64(max(prompt[row], 0) + max(completion[row], 0))
+			}
+		}
+		for i := int(max(span.from, 0) / a.chunks.step); i < len(a.chunks.series); i++ {
+			at := int64(i)*a.chunks.step + a.chunks.step/2
+			if at >= span.to {
+				break
+			}
+			if at >= span.from {
+				b := w.BlockOf(at)
+				blocks[tokens][b] += float64(a.chunks.series[i])
+				blocks[total][b] += float64(a.chunks.series[i])
+			}
+		}
+		shares = append(shares, float64(span.to-span.from)/float64(a.w.length()))
+		for i := range rates {
+			e := w.RateOf(blocks[i])
+			if brought[i] != nil {
+				e.Interval = e.Wider(w.ClusterRate(brought[i]))
+			}
+			rates[i] = append(rates[i], e)
 		}
 	}
-	set := func(low, high *Num, blocks [stat.Blocks]float64) {
-		e := a.sw.RateOf(blocks)
-		*low, *high = Num(e.Low), Num(e.High)
+	set := func(low, high *Num, of []stat.Estimate) {
+		i := stat.JoinRates(of, shares)
+		*low, *high = Num(i.Low), Num(i.High)
 	}
-	set(&t.RequestsLow, &t.RequestsHigh, requests)
-	set(&t.CompletionLow, &t.CompletionHigh, tokens)
+	set(&t.RequestsLow, &t.RequestsHigh, rates[requests])
+	set(&t.CompletionLow, &t.CompletionHigh, rates[tokens])
 	if t.TotalTokens.Known() {
-		set(&t.TotalLow, &t.TotalHigh, all)
+		set(&t.TotalLow, &t.TotalHigh, rates[total])
 	}
 }
 

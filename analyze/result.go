@@ -191,16 +191,17 @@ func (f *Figure) Percentile(p float64) *Percentile {
 // matter: it has as many independent values as Effective says, for turns of one conversation are alike, and
 // so is what ran at about the same time.
 type Percentile struct {
-	P         float64 `json:"p"` // in percent
-	Value     Num     `json:"value"`
-	Low       Num     `json:"low"` // interval of the server in the long run; null where the window is too short for one
-	High      Num     `json:"high"`
-	Lower     Num     `json:"lower"` // one-sided bounds with 95 % confidence; null where the sample gives none
-	Upper     Num     `json:"upper"`
-	Effective Num     `json:"effective"`          // independent values that the sample counts for; null where intervals were left out
-	Carried   bool    `json:"carried"`            // these are enough to bound the percentile on its outer side; tables mark others with ~
-	Needs     int64   `json:"needs"`              // independent values that it takes
-	Infinite  bool    `json:"infinite,omitempty"` // failure-aware only: the percentile is a failed turn
+	P          float64 `json:"p"` // in percent
+	Value      Num     `json:"value"`
+	Low        Num     `json:"low"` // interval of the server in the long run; null where the window is too short for one
+	High       Num     `json:"high"`
+	Lower      Num     `json:"lower"` // one-sided bounds; null where the sample gives none
+	Upper      Num     `json:"upper"`
+	Confidence float64 `json:"confidence,omitempty"` // of each of the two: 0.95, and 0.99 where the window is shorter than long_run_from_outer_s
+	Effective  Num     `json:"effective"`            // independent values that the sample counts for; null where intervals were left out
+	Carried    bool    `json:"carried"`              // these are enough to bound the percentile on its outer side; tables mark others with ~
+	Needs      int64   `json:"needs"`                // independent values that it takes
+	Infinite   bool    `json:"infinite,omitempty"`   // failure-aware only: the percentile is a failed turn
 }
 
 // Throughput is what a population got done in its window: what is counted and the seconds that it is divided

@@ -33,7 +33,7 @@ type simulationSize struct {
 func simulation() simulationSize {
 	switch os.Getenv("PARLEY_SIMULATE") {
 	case "full":
-		return simulationSize{"full", 150, []int{60, 600, 1800}, 200_000, 400, 200, 200, 1.65}
+		return simulationSize{"full", 150, []int{60, 300, 600, 1800}, 200_000, 400, 200, 200, 1.65}
 	case "short":
 		return simulationSize{"short", 60, []int{600}, 60_000, 40, 40, 60, 2.6}
 	}
@@ -193,6 +193,10 @@ func TestSimulatedCoverage(t *testing.T) {
 			rows = append(rows, fmt.Sprintf("| %s | %d s | %v | %v | %v | %v | %v | %v | %v | %v | %v | %v | %v | %v | %v | %v |",
 				load.name, seconds, shown, covered[0], covered[1], covered[2], covered[3], shown99, covered[4], covered[5], gates[0], gates[2], decided[0], gates[1], gates[3], decided[1]))
 			what := fmt.Sprintf("%s, %d s: ", load.name, seconds)
+			for at, figure := range [...]string{"p90", "p99"} {
+				gates[at].most(t, size, what+"gates on "+figure+" at the truth wrongly held", 0.05)
+				gates[at+2].most(t, size, what+"gates on "+figure+" at the truth wrongly failed", 0.05)
+			}
 			if seconds < 600 || shown.share() < 0.1 {
 				continue // the few that are shown of a short run stand in the table
 			}

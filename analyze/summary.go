@@ -43,7 +43,7 @@ func (f *Figure) fill(sum *stat.Summary, percentiles []float64, most float64) {
 		e := &sum.Quantiles[i]
 		f.Percentiles[i] = Percentile{
 			P: p, Value: Num(e.Value), Low: Num(e.Low), High: Num(e.High), Lower: Num(e.Lower), Upper: Num(e.Upper),
-			Effective: Num(e.Effective), Carried: e.Carried, Needs: stat.Needs(p / 100),
+			Confidence: e.Confidence, Effective: Num(e.Effective), Carried: e.Carried, Needs: stat.Needs(p/100, stat.Confidence),
 		}
 		if math.IsNaN(e.Effective) && sum.N > 0 {
 			f.Percentiles[i].Carried = stat.Carries(p/100, most)

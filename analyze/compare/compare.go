@@ -57,7 +57,8 @@ type Turn struct {
 type Figure struct {
 	Value        float64 // NaN: not known
 	Low, High    float64 // interval within the run, 95 %; NaN where the run is too short to say
-	Lower, Upper float64 // one-sided bounds, each with 95 % confidence; NaN where the sample does not give one
+	Lower, Upper float64 // one-sided bounds; NaN where the sample does not give one
+	Confidence   float64 // of each of these; 0 is 95 %
 	N, Effective float64 // values, and how many independent ones they count for; 0: not known
 	LongFrom     float64 // seconds of a window that is long enough for the interval; 0: not known
 }

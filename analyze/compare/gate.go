@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -32,7 +33,7 @@ type Gate struct {
 	Of         string  `json:"of"` // the runs that it was checked on
 	Outcome    Outcome `json:"outcome"`
 	Value      Num     `json:"value"` // in the unit of the expression's bound: a relative change, a difference or the figure
-	Low        Num     `json:"low"`   // bounds with 95 % confidence: the gate is decided if both lie on one side of the limit
+	Low        Num     `json:"low"`   // bounds with 95 % confidence (99 % of a percentile of a short run): the gate is decided if both lie on one side of the limit
 	High       Num     `json:"high"`
 	Text       string  `json:"text"`            // one sentence with the numbers
 	Needs      string  `json:"needs,omitempty"` // of an undecided one: what would decide it
@@ -95,6 +96,7 @@ type evidence struct {
 	text             string  // the value in words, or why there is none
 	unknown          bool    // the runs do not have the figure: the gate fails
 	fact             bool    // of these runs themselves, without a bound
+	confidence       float64 // of low and high; 0 is 95 %
 	needs            func(g *Spec, e *evidence) string
 }
 
@@ -153,13 +155,14 @@ func (g *Spec) bounds(e *evidence) string {
 		show = g.showChange
 	}
 	known := func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+	percent := 100 * cmp.Or(e.confidence, stat.Confidence)
 	switch {
 	case known(e.low) && known(e.high):
-		return fmt.Sprintf(" (95 %%: %s to %s)", show(e.low), show(e.high))
+		return fmt.Sprintf(" (%g %%: %s to %s)", percent, show(e.low), show(e.high))
 	case known(e.high):
-		return fmt.Sprintf(" (95 %%: at most %s)", show(e.high))
+		return fmt.Sprintf(" (%g %%: at most %s)", percent, show(e.high))
 	case known(e.low):
-		return fmt.Sprintf(" (95 %%: at least %s)", show(e.low))
+		return fmt.Sprintf(" (%g %%: at least %s)", percent, show(e.low))
 	}
 	return ""
 }
@@ -190,7 +193,7 @@ func (g *Spec) ofOne(f Figure) evidence {
 	case g.isFact():
 		e.fact = true
 	case isPercentile || isShare && f.Effective > 0:
-		e.low, e.high = f.Lower, f.Upper
+		e.low, e.high, e.confidence = f.Lower, f.Upper, f.Confidence
 		e.needs = func(g *Spec, e *evidence) string { return g.moreTurns(f) }
 	default:
 		e.needs = func(g *Spec, e *evidence) string { return g.longer(e, f.LongFrom) }
@@ -335,7 +338,7 @@ func (g *Spec) moreTurns(f Figure) string {
 	if p, ok := g.Percentile(); ok {
 		q := p / 100
 		if math.IsNaN(f.Upper) && g.holds(f.Value) && !g.upward() {
-			return fmt.Sprintf("about %s more turns like these", grouped(int(math.Ceil(max(float64(stat.Needs(q))-f.Effective, 1)*per))))
+			return fmt.Sprintf("about %s more turns like these", grouped(int(math.Ceil(max(float64(stat.Needs(q, cmp.Or(f.Confidence, stat.Confidence)))-f.Effective, 1)*per))))
 		}
 		half := f.Upper - f.Value
 		if g.holds(f.Value) == g.upward() {

@@ -280,7 +280,7 @@ func latencies(res *analyze.Result, r *analyze.RunResult) section {
 // unsurePercentiles explains the mark of percentiles that the sample does not carry, with what can be said
 // of the headline ones.
 func unsurePercentiles(g *analyze.Group) string {
-	unsure := false
+	unsure, confidence := false, 1.0
 	var bounds []string
 	for i := range g.Figures {
 		f := &g.Figures[i]
@@ -293,6 +293,7 @@ func unsurePercentiles(g *analyze.Group) string {
 			}
 			unsure = true
 			if headline(f.Name) && p.Lower.Known() {
+				confidence = min(confidence, p.Confidence)
 				bounds = append(bounds, fmt.Sprintf("%s %s >= %s", f.Title, percentName(p.P), number(p.Lower)))
 			}
 		}
@@ -302,7 +303,7 @@ func unsurePercentiles(g *analyze.Group) string {
 	}
 	text := "~: of this run only; too few independent turns to be sure of the server's"
 	if len(bounds) > 0 {
-		text += " (95 %: " + strings.Join(bounds, ", ") + ")"
+		text += fmt.Sprintf(" (%g %%: %s)", 100*confidence, strings.Join(bounds, ", "))
 	}
 	return text
 }

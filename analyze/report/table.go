@@ -164,7 +164,7 @@ func percentileCell(p *analyze.Percentile) cell {
 		c.Text, c.Class = "~"+c.Text, "none"
 		c.Hint = fmt.Sprintf("Too small a sample to be sure: p%s takes %s independent turns.", number(float64(p.P)), count(p.Needs))
 		if p.Lower.Known() {
-			c.Hint += fmt.Sprintf(" With 95 %% confidence it is at least %s.", number(float64(p.Lower)))
+			c.Hint += fmt.Sprintf(" With %g %% confidence it is at least %s.", 100*p.Confidence, number(float64(p.Lower)))
 		}
 	}
 	return c

@@ -84,8 +84,9 @@ type Estimate struct {
 	Effective float64
 	// Carried says whether these bound the statistic on its outer side; of a mean always true.
 	Carried bool
-	// Lower and Upper are one-sided bounds of 95 % confidence of a percentile; NaN where the sample has none.
-	Lower, Upper float64
+	// Lower and Upper are one-sided bounds of a percentile, each with the confidence given: 95 %, or
+	// [ShortConfidence] where the window is shorter than [LongTausOuter]. NaN where the sample has none.
+	Lower, Upper, Confidence float64
 }
 
 // Summary is the distribution of a sample.
@@ -205,10 +206,13 @@ func (out *Summary) judge(w Window, qs []float64, byBlock parts, byConversation 
 		effective = min(effective, long[i])
 		e.Effective = effective
 		e.Carried = Carries(q, effective)
-		if share := LowerShare(q, effective, Confidence); share == share {
+		if e.Confidence = ShortConfidence; w.Long(1) {
+			e.Confidence = Confidence
+		}
+		if share := LowerShare(q, effective, e.Confidence); share == share {
 			e.Lower = at.order(share, false)
 		}
-		if share := UpperShare(q, effective, Confidence); share == share {
+		if share := UpperShare(q, effective, e.Confidence); share == share {
 			e.Upper = at.order(share, true)
 		}
 		if w.Long(q) {
@@ -520,6 +524,41 @@ func (w Window) RateOf(blocks [Blocks]float64) Estimate {
 		e.Interval = of(longBlocks).Wider(of(shortBlocks))
 	}
 	return e
+}
+
+// ClusterRate gives the interval of the long-run rate of what comes in clusters that begin at random moments, as the
+// conversations of an open loop do: amounts has what each brought within the window. The sum of such clusters has
+// the sum of their squares as its variance (Campbell's theorem: Poisson arrivals; evenly spaced ones vary less). Few
+// blocks of time miss some of it, for a cluster that ends in the next block binds the two.
+func (w Window) ClusterRate(amounts []float64) Interval {
+	s := w.Seconds()
+	if !w.Long(0.5) || !(s > 0) {
+		return Unknown
+	}
+	var sum, squares, fourths float64
+	for _, v := range amounts {
+		sum += v
+		squares += v * v
+		fourths += v * v * v * v
+	}
+	if !(squares > 0) {
+		return Unknown
+	}
+	half := StudentT(max(1, 2*squares*squares/fourths)) * math.Sqrt(squares) / s
+	return Interval{sum/s - half, sum/s + half}
+}
+
+// JoinRates gives the interval of the rate over several stretches together, from the rate of each and the share of
+// the time that it has. What the stretches do is taken for independent.
+func JoinRates(rates []Estimate, shares []float64) Interval {
+	var mean, below, above float64
+	for i, e := range rates {
+		low, high := shares[i]*(e.Value-e.Low), shares[i]*(e.High-e.Value)
+		mean += shares[i] * e.Value
+		below += low * low
+		above += high * high
+	}
+	return Interval{mean - math.Sqrt(below), mean + math.Sqrt(above)}
 }
 
 // BlockOf gives the block of time (0 to [Blocks]-1) of a moment in the window.

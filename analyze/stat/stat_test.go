@@ -14,7 +14,7 @@ func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance*max(
 // Needs and the bounds against the binomial distribution summed by hand.
 func TestBounds(t *testing.T) {
 	for q, want := range map[float64]int64{0.5: 5, 0.9: 29, 0.95: 59, 0.99: 299, 0.999: 2995, 0.01: 299} {
-		if got := Needs(q); got != want {
+		if got := Needs(q, Confidence); got != want {
 			t.Errorf("Needs(%v) = %d, want %d", q, got, want)
 		}
 		if !Carries(q, float64(want)) || Carries(q, float64(want)-1) {
@@ -430,5 +430,56 @@ func TestSummarizeBlocksEqualsSummarize(t *testing.T) {
 		if !near(g.Value, e.Value, RelativeError) || !near(g.Effective, e.Effective, 0.05) || g.Carried != e.Carried {
 			t.Errorf("q%v: got %+v, want %+v", qs[i], g, e)
 		}
+	}
+}
+
+// Clusters that arrive at random: their rate's interval covers it, and counting the members as if each came by
+// itself does not.
+func TestClusterRate(t *testing.T) {
+	const rate, seconds, members = 0.5, 600.0, 7 // of clusters; 1 to 7 in each
+	w := Window{To: int64(seconds * 1e9), Tau: 1}
+	r := rand.New(rand.NewPCG(1, 2))
+	truth := rate * (members + 1) / 2
+	covered, alone := 0, 0
+	const runs = 2000
+	for range runs {
+		var clusters, single []float64
+		for at := r.ExpFloat64() / rate; at < seconds; at += r.ExpFloat64() / rate {
+			n := 1 + r.IntN(members)
+			clusters = append(clusters, float64(n))
+			for range n {
+				single = append(single, 1)
+			}
+		}
+		if i := w.ClusterRate(clusters); i.Low <= truth && truth <= i.High {
+			covered++
+		}
+		if i := w.ClusterRate(single); i.Low <= truth && truth <= i.High {
+			alone++
+		}
+	}
+	if share := float64(covered) / runs; share < 0.935 || share > 0.965 {
+		t.Errorf("intervals of clusters cover the rate in %.1f %%, want 95 %%", 100*share)
+	}
+	if share := float64(alone) / runs; share > 0.75 {
+		t.Errorf("intervals that take members for independent cover it in %.1f %%: the test shows nothing", 100*share)
+	}
+	w.Tau = 600
+	if w.ClusterRate([]float64{1, 2, 3}).Known() {
+		t.Error("a window of one relaxation time has an interval")
+	}
+}
+
+// Stretches together: the rate is that of all time, and its variance that of independent parts.
+func TestJoinRates(t *testing.T) {
+	of := func(value, half float64) Estimate {
+		return Estimate{Value: value, Interval: Interval{value - half, value + half}}
+	}
+	got := JoinRates([]Estimate{of(10, 3), of(20, 4)}, []float64{0.5, 0.5})
+	if want := (Interval{15 - 2.5, 15 + 2.5}); math.Abs(got.Low-want.Low) > 1e-12 || math.Abs(got.High-want.High) > 1e-12 {
+		t.Errorf("two stretches give %v, want %v", got, want)
+	}
+	if got := JoinRates([]Estimate{of(10, 3), {Value: 20, Interval: Unknown}}, []float64{0.5, 0.5}); got.Known() {
+		t.Errorf("a stretch without an interval gives %v, want none", got)
 	}
 }
