@@ -237,6 +237,9 @@ func (s *settled) settleLoad(bad func(flag, format string, args ...any)) {
 			bad("concurrency", "%v: has to be a positive whole number", st.Level)
 		}
 	}
+	if recorded := s.Arrivals == "recorded"; len(r.Concurrency) > 0 && !recorded && (s.Arrivals != "" || s.Burstiness != 0) {
+		bad("arrivals", "are those of an open loop (--rate), and so is --burstiness: a closed loop (--concurrency) starts a conversation when a place is free")
+	}
 	s.settleArrivals(bad)
 	recorded := s.Arrivals == "recorded"
 	shapes := 0
@@ -256,8 +259,8 @@ func (s *settled) settleLoad(bad func(flag, format string, args ...any)) {
 			bad(s.levelFlag(), "each stage but the last needs its time: give stages such as 8:2m,16:2m")
 		}
 	}
-	if len(r.Concurrency)+len(r.Rate) > 1 && r.Ramp != 0 {
-		bad("ramp", "cannot be given with stages, which raise the load themselves")
+	if stages := slices.Concat(r.Concurrency, r.Rate); len(stages) > 1 && r.Ramp > stages[0].For {
+		bad("ramp", "%v is longer than the first stage (%v), within which it raises the load", r.Ramp, stages[0].For)
 	}
 	closed := len(r.Concurrency) > 0
 	for flag, n := range map[string]int{"max-conversations": s.MaxConversations, "max-in-flight": s.MaxInFlight} {

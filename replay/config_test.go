@@ -67,7 +67,12 @@ func TestValidate(t *testing.T) {
 		{"a stage of no rate", with(closed(), func(c *Config) { c.Concurrency, c.RateStages = 0, []load.Stage{{Level: 0, For: 1}, {Level: 1}} }), []string{"--rate: 0 would"}},
 		{"stages with a ramp", with(closed(), func(c *Config) {
 			c.Concurrency, c.Ramp, c.RateStages = 0, 1, []load.Stage{{Level: 1, For: 1}, {Level: 2}}
-		}), []string{"--ramp"}},
+		}), nil},
+		{"a ramp beyond the first stage", with(closed(), func(c *Config) {
+			c.Concurrency, c.Ramp, c.ConcurrencyStages = 0, 2, []load.Stage{{Level: 1, For: 1}, {Level: 2}}
+		}), []string{"--ramp: 2ns is longer than the first stage"}},
+		{"arrivals of a closed loop", with(closed(), func(c *Config) { c.Arrivals = "gamma" }), []string{"--arrivals: are those of an open loop"}},
+		{"burstiness of a closed loop", with(closed(), func(c *Config) { c.Burstiness = 0.5 }), []string{"and so is --burstiness"}},
 		{"error budget", with(closed(), func(c *Config) { c.MaxErrors = "many" }), []string{"--max-errors: \"many\""}},
 		{"a minimum alone", with(closed(), func(c *Config) { c.MinDuration = 1 }), []string{"--min-duration: goes with --requests"}},
 		{"tool time", with(closed(), func(c *Config) { c.ToolTime = "slow" }), []string{"--tool-time: \"slow\""}},

@@ -3,14 +3,16 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"parley/replay/engine"
 	"parley/replay/load"
 	"parley/schemas"
 )
@@ -77,6 +79,7 @@ func (l *left) add(rows []schemas.Request) error {
 			}
 			p.Sent = max(p.Sent, int32(row.Turn)+1)
 			p.Failed = status != schemas.StatusOK
+			l.Judge(engine.OutcomeOf(status))
 		}
 		p.Turns = max(p.Turns, int32(row.Turn)+1)
 		l.Done[key] = p
@@ -136,7 +139,7 @@ func (r *run) continues(old *schemas.RunMeta) error {
 	if err != nil {
 		return err
 	}
-	var problems []error
+	var problems []string
 	names := slices.Collect(maps.Keys(was))
 	for name := range is {
 		if _, ok := was[name]; !ok {
@@ -147,14 +150,14 @@ func (r *run) continues(old *schemas.RunMeta) error {
 	for _, name := range names {
 		a, b := was[name], is[name]
 		if !slices.Contains(free, name) && !bytes.Equal(a, b) {
-			problems = append(problems, fmt.Errorf("--resume: the interrupted run had %s, this one %s", flagText(name, a), flagText(name, b)))
+			problems = append(problems, fmt.Sprintf("it had %s, this one has %s", flagText(name, a), flagText(name, b)))
 		}
 	}
 	if a, b := paths(was["urls"]), paths(is["urls"]); !slices.Equal(a, b) {
-		problems = append(problems, fmt.Errorf("--resume: the interrupted run had --url with the paths %q, this one %q: only the hosts may differ", a, b))
+		problems = append(problems, fmt.Sprintf("it had --url with the paths %q, this one has %q", a, b))
 	}
-	if err := errors.Join(problems...); err != nil {
-		return err
+	if len(problems) > 0 {
+		return fmt.Errorf("--resume: the interrupted run was another load: %s; only its limits, its output and the host of --url may differ", strings.Join(problems, "; "))
 	}
 	r.meta.RunID = old.RunID
 	r.meta.ResumedFrom = old.RunID
@@ -182,13 +185,54 @@ func settings(config json.RawMessage) (out map[string]json.RawMessage, err error
 	return out, json.Unmarshal(b.Bytes(), &out)
 }
 
+// flagText gives a part of a configuration as the flag that asks for it.
 func flagText(name string, value json.RawMessage) string {
 	flag := "--" + strings.ReplaceAll(name, "_", "-")
+	if known, ok := map[string]string{
+		"concurrency_stages": "--concurrency", "rate_stages": "--rate", "headers": "--header", "body_fields": "--body-field",
+		"echo_headers": "--echo-header", "simulated_servers": "--url", "simulated": "--url sim:", "max_text_bytes": "--save-text",
+	}[name]; ok {
+		flag = known
+	}
 	if value == nil {
 		return "no " + flag
 	}
-	return flag + " " + string(value)
+	var texts []string
+	var stages []load.Stage
+	var d time.Duration
+	switch kind := configKinds[name]; {
+	case kind == reflect.TypeOf(d) && json.Unmarshal(value, &d) == nil:
+		return flag + " " + max(d, 0).String() // None is a limit of 0 there
+	case kind == reflect.TypeOf(stages) && json.Unmarshal(value, &stages) == nil:
+		for _, s := range stages {
+			text := strconv.FormatFloat(s.Level, 'g', -1, 64)
+			if s.For > 0 {
+				text += ":" + s.For.String()
+			}
+			texts = append(texts, text)
+		}
+		return flag + " " + strings.Join(texts, ",")
+	case kind == reflect.TypeOf(texts) && json.Unmarshal(value, &texts) == nil:
+		return flag + " " + strings.Join(texts, " "+flag+" ")
+	case kind == reflect.TypeOf(true):
+		return flag
+	}
+	text := string(value)
+	if err := json.Unmarshal(value, &text); err != nil {
+		text = string(value) // a number
+	}
+	return flag + " " + text
 }
+
+// configKinds are the types of a configuration's parts, by their names in a file.
+var configKinds = func() map[string]reflect.Type {
+	kinds := map[string]reflect.Type{}
+	for f := range reflect.TypeFor[Config]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		kinds[name] = f.Type
+	}
+	return kinds
+}()
 
 // paths gives the paths of URLs.
 func paths(list json.RawMessage) (out []string) {

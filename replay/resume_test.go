@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/replay/load"
 	"parley/schemas"
 )
 
@@ -137,17 +138,22 @@ func TestResumeRefuses(t *testing.T) {
 		want   string
 		change func(c *Config)
 	}{
-		{`--concurrency 4, this one --concurrency 5`, func(c *Config) { c.Concurrency = 5 }},
+		{`--concurrency 4, this one has --concurrency 5`, func(c *Config) { c.Concurrency = 5 }},
 		{`--think`, func(c *Config) { c.Think = "2s" }},
-		{`--history "live", this one --history "recorded"`, func(c *Config) { c.History = "recorded" }},
+		{`--history live, this one has --history recorded`, func(c *Config) { c.History = "recorded" }},
 		{`--model "sim", this one has "adapter"`, func(c *Config) { c.Model = "adapter"; c.NoProbe = false }},
 		{`--output-tokens`, func(c *Config) { c.OutputTokens = "7" }},
-		{`no --keep-going, this one --keep-going true`, func(c *Config) { c.KeepGoing = true }},
-		{`--retries 1, this one --retries 2`, func(c *Config) { c.Retries = 2 }},
+		{`no --keep-going, this one has --keep-going;`, func(c *Config) { c.KeepGoing = true }},
+		{`--retries 1, this one has --retries 2`, func(c *Config) { c.Retries = 2 }},
+		{`no --think-cap, this one has --think-cap 1m30s`, func(c *Config) { c.ThinkCap = 90 * time.Second }},
+		{`--scrape none, this one has --scrape none --scrape http://h/metrics`, func(c *Config) { c.Scrape = append(c.Scrape, "http://h/metrics") }},
+		{`this one has --concurrency 4:1m0s,8`, func(c *Config) {
+			c.Concurrency, c.ConcurrencyStages = 0, []load.Stage{{Level: 4, For: time.Minute}, {Level: 8}}
+		}},
 		{`no --tool-time`, func(c *Config) { c.ToolTime = "2x" }},
 		{`no --stagger`, func(c *Config) { c.Stagger = true }},
-		{`--simulated-servers`, func(c *Config) { c.SimURLs = []string{"sim:?itl=1s"} }},
-		{`only the hosts may differ`, func(c *Config) { c.URLs = []string{url + "/other"} }},
+		{`no --url, this one has --url sim:?itl=1s`, func(c *Config) { c.SimURLs = []string{"sim:?itl=1s"} }},
+		{`--url with the paths`, func(c *Config) { c.URLs = []string{url + "/other"} }},
 		{`another dataset`, func(c *Config) {
 			c.Dataset = filepath.Join(t.TempDir(), "d.parquet")
 			w, err := schemas.Create[schemas.Conversation](c.Dataset, false)
@@ -167,7 +173,7 @@ func TestResumeRefuses(t *testing.T) {
 		tt.change(&c)
 		if tt.want[:7] == "--model" {
 			c.Model = "adapter" // which the configuration has, too
-			tt.want = `no --model, this one --model "adapter"`
+			tt.want = `no --model, this one has --model adapter`
 		}
 		out, _, err := replayed(t, c, Hooks{})
 		if out != nil || err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "--resume") {

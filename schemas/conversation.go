@@ -9,7 +9,7 @@ type Conversation struct {
 	StartOffsetMS  *float64          `parquet:"start_offset_ms,optional" unit:"ms" doc:"Recorded arrival, from the start of the trace; null where the source has none."`
 	ParentID       *string           `parquet:"parent_id,optional" doc:"The conversation that starts this one (a sub-agent's parent); null for one that starts by itself."`
 	ParentTurn     *int64            `parquet:"parent_turn,optional" doc:"The parent's turn index whose start (or end, see parent_from) begins this conversation's start delay; null without a parent."`
-	ParentDelayMS  *float64          `parquet:"parent_delay_ms,optional" unit:"ms" doc:"Time from the start (or end, see parent_from) of the parent's turn to this conversation's start; null without a parent."`
+	ParentDelayMS  *float64          `parquet:"parent_delay_ms,optional" unit:"ms" doc:"Time from the start (or end, see parent_from) of the parent's turn to this conversation's start, which --tool-time scales; null without a parent."`
 	ParentFrom     *string           `parquet:"parent_from,optional" doc:"Where the parent's delay begins: start (also null) or end of the parent's turn; a sub-agent that the answer calls begins at its end."`
 	PrefixGroup    *string           `parquet:"prefix_group,optional" doc:"Conversations with the same value share their first tokens."`
 	Body           *string           `parquet:"body,optional" doc:"Request parameters of the source (a JSON object) merged into each request."`

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -130,6 +131,12 @@ func flagValue(flag *kong.Flag, value any) (any, error) {
 		return strings.Join(texts, ","), nil
 	case kind.Kind() == reflect.String && value != nil:
 		return scalarText(value), nil
+	case kind == reflect.TypeFor[time.Duration]() && value != nil && fmt.Sprint(value) != "0":
+		text := scalarText(value)
+		if _, err := strconv.ParseFloat(text, 64); err == nil { // which would be nanoseconds
+			return nil, fmt.Errorf("--profile: %s: %s has no unit: write %ss, %sms or %sm", flag.Name, text, text, text, text)
+		}
+		return text, nil
 	}
 	return value, nil
 }

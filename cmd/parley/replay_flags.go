@@ -35,8 +35,8 @@ type replayCommand struct {
 	MaxInFlight      *int          `group:"Load" placeholder:"N" help:"Most requests at once."`
 	Think            string        `group:"Load" default:"recorded" help:"Think time between turns: recorded, none, a duration, or a factor like 0.5x."`
 	ThinkCap         time.Duration `group:"Load" help:"Longest think time."`
-	ToolTime         string        `group:"Load" default:"recorded" help:"Tool time between an agent's turns: recorded, none, a duration, or a factor like 0.5x."`
-	Ramp             time.Duration `group:"Load" help:"Spread the first arrivals of a closed loop, or raise an open loop's rate, over this time."`
+	ToolTime         string        `group:"Load" default:"recorded" help:"Tool time between an agent's turns, and before the start of what they start: recorded, none, a duration, or a factor like 0.5x."`
+	Ramp             time.Duration `group:"Load" help:"Spread the first arrivals of a closed loop, or raise an open loop's rate, over this time; of stages the first's."`
 	Stagger          bool          `group:"Load" help:"Start the first conversations of a closed loop at mixed ages."`
 	Warmup           int64         `group:"Load" placeholder:"TURNS" help:"First turns that are rows with phase=warmup."`
 	WarmupTime       time.Duration `group:"Load" help:"All turns that start within this time are such rows too."`

@@ -202,7 +202,7 @@ func (c *Conversation) take(a *load.Action) bool {
 		return false
 	}
 	last := t+1 == len(c.Turns)
-	ev := load.Event{Kind: load.Ended, At: end - e.shift, Task: a.Task, Outcome: outcome(status)}
+	ev := load.Event{Kind: load.Ended, At: end - e.shift, Task: a.Task, Outcome: OutcomeOf(status)}
 	if last {
 		e.forget(c)
 	} else {
@@ -222,8 +222,8 @@ func (c *Conversation) take(a *load.Action) bool {
 	return true
 }
 
-// outcome is what a row's status means for the schedule.
-func outcome(s schemas.Status) load.Outcome {
+// OutcomeOf is what a row's status means for the schedule.
+func OutcomeOf(s schemas.Status) load.Outcome {
 	switch {
 	case s == schemas.StatusTimeout:
 		return load.Silent

@@ -129,36 +129,47 @@ func Ramp(arrivals iter.Seq[time.Duration], over time.Duration) iter.Seq[time.Du
 	}
 	return func(yield func(time.Duration) bool) {
 		for u := range arrivals {
-			t := u + over/2
-			if u < over/2 {
-				t = time.Duration(math.Sqrt(2 * float64(over) * float64(u)))
-			} else if t < u {
-				return // past the end of time.Duration
-			}
-			if !yield(t) {
-				return
+			if t := ramped(u, over); t < u || !yield(t) {
+				return // past the end of time.Duration, or enough
 			}
 		}
 	}
 }
 
+// ramped gives the t at which a ramp's operational clock shows u.
+func ramped(u, over time.Duration) time.Duration {
+	if u < over/2 {
+		return time.Duration(math.Sqrt(2 * float64(over) * float64(u)))
+	}
+	return u + over/2
+}
+
 // Staged runs a process through stages of rate: process(1) is its arrivals at one per second, and each stage
 // lets that clock run at the stage's rate. It is a change of time, as in [Ramp]: an arrival that is due when
 // the clock shows u is due at the t at which the rates have added up to u. The last stage has no end here: the
-// run's own does it.
-func Staged(process func(rate float64) iter.Seq[time.Duration], stages []Stage) iter.Seq[time.Duration] {
+// run's own does it. A ramp, not longer than the first stage, raises the rate to that stage's from 0.
+func Staged(process func(rate float64) iter.Seq[time.Duration], stages []Stage, ramp time.Duration) iter.Seq[time.Duration] {
 	if len(stages) == 1 {
-		return process(stages[0].Level)
+		return Ramp(process(stages[0].Level), ramp)
 	}
 	return func(yield func(time.Duration) bool) {
 		i, from, done := 0, time.Duration(0), 0.0 // the stage, when it began, and what the clock showed then
 		for u := range process(1) {
-			for i+1 < len(stages) && u.Seconds() >= done+float64(stages[i].Level*stages[i].For.Seconds()) {
-				done += float64(stages[i].Level * stages[i].For.Seconds())
+			for ; i+1 < len(stages); i++ {
+				s := stages[i]
+				if i == 0 {
+					s.For -= ramp / 2 // which is what the ramp lets it do less
+				}
+				if u.Seconds() < done+float64(s.Level*s.For.Seconds()) {
+					break
+				}
+				done += float64(s.Level * s.For.Seconds())
 				from += stages[i].For
-				i++
 			}
 			d, ok := seconds((u.Seconds() - done) / stages[i].Level)
+			if i == 0 {
+				d = ramped(d, ramp)
+			}
 			if !ok || !yield(from+d) {
 				return
 			}

@@ -178,6 +178,19 @@ func TestRamp(t *testing.T) {
 	}
 }
 
+// A ramp within the first of several stages: the stage's rate is reached at its end, and the later stages are where
+// they were.
+func TestStagesWithRamp(t *testing.T) {
+	offsets := take(4_000, Staged(Constant, []Stage{{Level: 20, For: 30 * time.Second}, {Level: 50, For: 10 * time.Second}, {Level: 5}}, 20*time.Second))
+	for at, want := range map[time.Duration]float64{
+		10e9: 50, 20e9: 200, 30e9: 400, 40e9: 900, 60e9: 1000,
+	} {
+		if n, _ := slices.BinarySearch(offsets, at); math.Abs(float64(n)-want) > 1.5 || !slices.IsSorted(offsets) {
+			t.Errorf("%d arrivals by %v, want %.0f", n, at, want)
+		}
+	}
+}
+
 func TestSlowRatesEnd(t *testing.T) {
 	// Ten thousand arrivals at one in 10,000 years do not fit a time.Duration: the sequence must end, not wrap.
 	for name, seq := range map[string]iter.Seq[time.Duration]{
@@ -200,7 +213,7 @@ func TestSameBits(t *testing.T) {
 	h := sha256.New()
 	for _, seq := range []iter.Seq[time.Duration]{
 		poisson(3.7), Gamma(3.7, 0.21, 42), Gamma(0.3, 5.5, 42), Constant(7.3), Recorded(trace, 1.7, 0), Ramp(poisson(11), 37*time.Second),
-		Staged(poisson, []Stage{{Level: 1.3, For: 17 * time.Second}, {Level: 7.9, For: 3100 * time.Millisecond}, {Level: 0.7, For: time.Hour}}),
+		Staged(poisson, []Stage{{Level: 1.3, For: 17 * time.Second}, {Level: 7.9, For: 3100 * time.Millisecond}, {Level: 0.7, For: time.Hour}}, 0),
 	} {
 		for _, d := range take(5000, seq) {
 			h.Write(binary.LittleEndian.AppendUint64(nil, uint64(d)))

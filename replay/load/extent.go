@@ -177,6 +177,7 @@ func Survey(path string, outlines func() iter.Seq2[schemas.Outline, error], r *R
 				if k.delay, err = milliseconds(*o.ParentDelayMS); err != nil {
 					return nil, bad("parent_delay_ms", err)
 				}
+				k.delay = r.Tool.of(k.delay) // what starts a conversation from within another is a tool
 			}
 			if len(o.Turns) > 0 {
 				k.pause, _ = r.Pause(&o.Turns[0]) // what is wrong with it, the conversation's rows will say
@@ -414,7 +415,7 @@ func arrivals(x *Extent, r *Rules) iter.Seq[time.Duration] {
 	case "gamma":
 		process = func(rate float64) iter.Seq[time.Duration] { return Gamma(rate, r.Burstiness, r.Seed) }
 	}
-	return Ramp(Staged(process, r.Rate), r.Ramp)
+	return Staged(process, r.Rate, r.Ramp)
 }
 
 // openings gives the moments at which the places of a closed loop's first stage open.

@@ -207,7 +207,7 @@ type Scheduler struct {
 	fast     int64 // those among them, from the last one back, that came at once
 	round    int64 // the last back-off's end
 	backOff  time.Duration
-	last     [100]bool // whether the last turns failed
+	last     [lastTurns]bool // whether the last turns failed
 	lastN    int64
 	lastBad  int64
 
@@ -286,6 +286,25 @@ type Left struct {
 	Rows int64
 	Sent int64 // turns
 	Main int64 // those of them that were not warm-up
+
+	Failed int64  // turns
+	Last   []bool // whether the last turns that ended failed, at most as many as the error budget looks at
+}
+
+// lastTurns is over how many turns an error budget's share is taken.
+const lastTurns = 100
+
+// Judge counts a turn that ended for the error budget.
+func (l *Left) Judge(o Outcome) {
+	if o == Canceled {
+		return
+	}
+	if l.Last = append(l.Last, o != OK); len(l.Last) > lastTurns {
+		l.Last = l.Last[1:]
+	}
+	if o != OK {
+		l.Failed++
+	}
 }
 
 // NewScheduler makes the machine of a run, from the beginning or from where an interrupted one was. Close it at
@@ -299,7 +318,10 @@ func NewScheduler(x *Extent, r *Rules, left Left) *Scheduler {
 	} else {
 		s.planned = x.Planned(r)
 	}
-	s.started, s.main = left.Sent, left.Main
+	s.started, s.main, s.failed = left.Sent, left.Main, left.Failed
+	for _, bad := range left.Last {
+		s.record(bad)
+	}
 	s.more = true // whatever is due at once
 	s.places.limit, s.flights.limit = -1, -1
 	if r.MaxInFlight > 0 {
@@ -906,19 +928,12 @@ func (s *Scheduler) judge(o Outcome, began, at int64) {
 		return
 	}
 	bad := o != OK
-	i := s.lastN % int64(len(s.last))
-	if s.last[i] {
-		s.lastBad--
-	}
-	s.last[i] = bad
-	s.lastN++
-	if bad {
-		s.lastBad++
+	if s.record(bad); bad {
 		s.failed++
 	}
 	b := &s.r.MaxErrors
 	switch {
-	case b.Count > 0 && s.failed >= max(1, s.r.share(b.Count)), b.Share > 0 && float64(s.lastBad) > b.Share*float64(len(s.last)):
+	case b.Count > 0 && s.failed >= max(1, s.r.share(b.Count)), b.Share > 0 && float64(s.lastBad) > b.Share*lastTurns:
 		s.stop(EndErrors, at)
 		return
 	case o == Silent:
@@ -944,6 +959,18 @@ func (s *Scheduler) judge(o Outcome, began, at int64) {
 		s.round = at + int64(s.backOff)
 		s.at(s.round, timer{kind: timeRelease})
 	}
+}
+
+// record keeps whether the last turns failed.
+func (s *Scheduler) record(bad bool) {
+	i := s.lastN % lastTurns
+	if s.last[i] {
+		s.lastBad--
+	}
+	if s.last[i] = bad; bad {
+		s.lastBad++
+	}
+	s.lastN++
 }
 
 // stop ends the starting of turns. The first reason counts.

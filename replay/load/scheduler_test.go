@@ -297,6 +297,10 @@ func TestScheduler(t *testing.T) {
 			r.Concurrency = []Stage{{1, 10 * s}, {3, 10 * s}, {1, 10 * s}}
 			r.Duration, r.Loops = 30*s, 0
 		}), talks(7, 1, 0), map[string]int{"ok": 50}, EndDuration, 30 * s},
+		{"places by stages, the first filled by a ramp", with(closed(0), func(r *Rules) {
+			r.Concurrency, r.Ramp = []Stage{{4, 10 * s}, {1, 10 * s}}, 8*s
+			r.Duration, r.Loops = 20*s, 0
+		}), talks(7, 1, 0), map[string]int{"ok": 10 + 8 + 6 + 4 + 10}, EndDuration, 20 * s},
 		{"rates by stages", with(open(1), func(r *Rules) {
 			r.Rate = []Stage{{1, 10 * s}, {4, 10 * s}, {0.5, 10 * s}}
 			r.Duration, r.Loops = 30*s, 0
@@ -315,6 +319,34 @@ func TestScheduler(t *testing.T) {
 }
 
 var inf = func() float64 { z := 0.0; return 1 / z }()
+
+// TestBudgetAfterResume checks that a resumed run's error budget goes on from what the first part had used of it.
+func TestBudgetAfterResume(t *testing.T) {
+	for _, tt := range []struct {
+		budget Budget
+		before []Outcome // of turns of the first part, one after the other
+		want   int       // turns that fail in the second
+	}{
+		{Budget{Count: 10}, slices.Repeat([]Outcome{Failed}, 7), 3},
+		{Budget{Count: 10}, nil, 10},
+		{Budget{Share: 0.1}, append(slices.Repeat([]Outcome{OK, Canceled}, 95), slices.Repeat([]Outcome{Silent}, 6)...), 5},
+		{Budget{Share: 0.1}, append(slices.Repeat([]Outcome{Failed}, 50), slices.Repeat([]Outcome{OK}, 100)...), 11},
+	} {
+		r := closed(1)
+		r.MaxErrors = tt.budget
+		p := play(t, talks(200, 1, 0), r, func(p *player) {
+			p.outcome = func(turnKey) Outcome { return Failed }
+			var left Left
+			for _, o := range tt.before {
+				left.Judge(o)
+			}
+			p.s = NewScheduler(p.x, &r, left)
+		})
+		if n := len(p.sent); n != tt.want || p.ended != EndErrors {
+			t.Errorf("%+v: %d turns were sent, want %d; ended %s", tt.budget, n, tt.want, p.ended)
+		}
+	}
+}
 
 // TestStagesOnRows checks which stage a turn says it started in.
 func TestStagesOnRows(t *testing.T) {
@@ -636,7 +668,7 @@ func (r *reference) start(row int32, turn int) int64 {
 		if o.ParentFrom != nil && *o.ParentFrom == "end" {
 			from = r.end(parent, t)
 		}
-		at = from + int64(*o.ParentDelayMS*1e6)
+		at = from + int64(r.rules.Tool.of(time.Duration(*o.ParentDelayMS*1e6)))
 		if joins != None {
 			at = max(at, joins+pause.total())
 		}
@@ -686,7 +718,7 @@ func TestTreesEqualReference(t *testing.T) {
 			}
 		}
 	})
-	if trees < 10_000 || joined < 1000 {
+	if most := map[bool]int{false: 10_000, true: 2_000}[testing.Short()]; trees < most || joined < most/10 {
 		t.Errorf("only %d trees with %d joins were played", trees, joined)
 	}
 }
