@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"parley/generate/fit"
+	"parley/generate/importer"
 )
 
 // A chat dataset as people put it on the hub has no counts: they are made now.
@@ -39,5 +42,13 @@ func TestDescribeForeignParquet(t *testing.T) {
 	history := system + tok.Count("And of Spain?") + tok.Count("Madrid.")
 	if want := int64(system + history); d.Cache.CachedTokens != want {
 		t.Errorf("%d cached tokens, want %d", d.Cache.CachedTokens, want)
+	}
+	// What is learned of it has the same ceiling.
+	seen, err := fit.Observe(t.Context(), []string{name}, importer.Options{Tokenizer: tok})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := seen.Figures().Reuse; got != d.Cache.Share {
+		t.Errorf("--like finds %v of the prompts in a cache, --describe %v", got, d.Cache.Share)
 	}
 }

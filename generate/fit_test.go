@@ -66,7 +66,7 @@ func (o *observed) split(t *testing.T, seed uint64) (halves [2]*fit.Observation)
 	r := rand.New(rand.NewPCG(seed, 0))
 	seen := [2]map[uint64]bool{{}, {}}
 	for h := range halves {
-		halves[h] = fit.NewObservation(load(t, tokenizer.Default))
+		halves[h] = fit.NewObservation()
 	}
 	for i := range o.rows {
 		h := r.IntN(2)
@@ -157,7 +157,7 @@ func longRun(t *testing.T, a *generate.Arrivals) map[string]float64 {
 	one := int64(1)
 	out := map[string]float64{}
 	for seed := range uint64(seeds) {
-		o := fit.NewObservation(nil)
+		o := fit.NewObservation()
 		next := a.Starts(seed + 7)
 		for range 200_000 {
 			at := next()
@@ -172,7 +172,7 @@ func longRun(t *testing.T, a *generate.Arrivals) map[string]float64 {
 
 func outlined(t *testing.T, s *generate.Spec, n int) fit.Figures {
 	t.Helper()
-	o := fit.NewObservation(load(t, tokenizer.Default))
+	o := fit.NewObservation()
 	for c, err := range generate.Outlines(s, 7, n) {
 		if err != nil {
 			t.Fatal(err)

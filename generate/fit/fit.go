@@ -4,8 +4,7 @@
 // What is learned: how many requests conversations have; the lengths of what requests bring and of answers, by their
 // quantiles, how far the two go together, and how far those of one conversation are alike; think and tool times and
 // the share of tools; arrivals and their burstiness; what prompts begin with in common. Nothing of the texts
-// is, and nothing that could be looked up: blocks of tokens are told apart by numbers that a random seed of
-// this process makes and that leave it nowhere.
+// is, and nothing that could be looked up: the numbers by which blocks of tokens are told apart stay in the process.
 package fit
 
 import (
@@ -37,7 +36,7 @@ func Observe(ctx context.Context, paths []string, opts importer.Options) (*Obser
 		return nil, err
 	}
 	defer im.Close()
-	o := NewObservation(opts.Tokenizer)
+	o := NewObservation()
 	for item, err := range im.Items() {
 		if err == nil {
 			err = ctx.Err()
@@ -148,7 +147,7 @@ func (o *Observation) calibrate(s *generate.Spec, reuse float64) error {
 	f := s.PrefixTree.Families
 	made := func(share float64) (float64, error) {
 		f.Share = share
-		got := NewObservation(o.tok)
+		got := NewObservation()
 		for c, err := range generate.Outlines(s, 0, s.NumConversations) {
 			if err != nil {
 				return 0, err

@@ -1,14 +1,11 @@
 package fit
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"math"
 	"slices"
 
-	"parley/generate/tokenizer"
 	"parley/schemas"
 )
 
@@ -31,24 +28,17 @@ type conversation struct {
 
 // Observation gathers what a source is like. The zero value is not ready: see NewObservation.
 type Observation struct {
-	tok   *tokenizer.Tokenizer
-	seed  maphash.Seed // blocks are told by numbers that mean nothing elsewhere
 	list  []conversation
 	notes map[string]int64
 }
 
-// NewObservation begins an observation. The tokenizer counts and cuts texts that come without counts.
-func NewObservation(tok *tokenizer.Tokenizer) *Observation {
-	return &Observation{tok: tok, seed: maphash.MakeSeed(), notes: map[string]int64{}}
-}
-
-// blockTokens is the size of the blocks in which shared text is looked for.
-const blockTokens = 16
+// NewObservation begins an observation.
+func NewObservation() *Observation { return &Observation{notes: map[string]int64{}} }
 
 // maxBlocks bounds the blocks of a first prompt that are looked at.
 const maxBlocks = 4096
 
-// Add takes a conversation, with the blocks of its first prompt if the source has them instead of text.
+// Add takes a conversation, with the blocks of its first prompt if they are known.
 func (o *Observation) Add(c *schemas.Conversation, size int, blocks []uint64) {
 	out := conversation{start: math.NaN(), kid: c.ParentID != nil, size: size, blocks: blocks}
 	if c.StartOffsetMS != nil {
@@ -86,32 +76,8 @@ func (o *Observation) Add(c *schemas.Conversation, size int, blocks []uint64) {
 	if out.kid {
 		o.notes["conversations that others start (sub-agents), learned as conversations of their own"]++
 	}
-	if blocks == nil && len(c.Messages) > 0 {
-		out.size, out.blocks = blockTokens, o.cut(c)
-	}
 	out.blocks = out.blocks[:min(len(out.blocks), maxBlocks)]
 	o.list = append(o.list, out)
-}
-
-// cut gives the blocks of the text of a first prompt.
-func (o *Observation) cut(c *schemas.Conversation) (blocks []uint64) {
-	var ids []int
-	for _, m := range c.Messages[:min(int(c.Turns[0].MessageIndex), len(c.Messages))] {
-		if m.Content != nil && len(ids) < maxBlocks*blockTokens {
-			ids = o.tok.AppendEncode(ids, *m.Content)
-		}
-	}
-	var b [8 * blockTokens]byte
-	for chunk := range slices.Chunk(ids, blockTokens) {
-		if len(chunk) < blockTokens || len(blocks) == maxBlocks {
-			break
-		}
-		for i, id := range chunk {
-			binary.LittleEndian.PutUint64(b[8*i:], uint64(id))
-		}
-		blocks = append(blocks, maphash.Bytes(o.seed, b[:]))
-	}
-	return blocks
 }
 
 // least is how many conversations are needed to learn anything of them.

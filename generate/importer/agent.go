@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"parley/generate/chatshape"
+	"parley/generate/prefix"
 )
 
 // agentTrace is one coding-agent session (callanjfox/kv-cache-tester, traces). Times are seconds from its
@@ -76,7 +77,7 @@ func (a *agentReader) next() (Item, error) {
 
 // session is the state while the requests of one agent are gone through.
 type session struct {
-	cache   infiniteCache
+	cache   *blockCache
 	item    *Item
 	trace   *agentTrace
 	space   uint64
@@ -109,7 +110,7 @@ func (a *agentReader) plans(t *agentTrace, item *Item) ([]*plan, *problem) {
 	if t.Scope == "global" {
 		space = scope("agent")
 	}
-	s := &session{cache: a.im.cache, item: item, trace: t, space: space, id: t.ID, system: t.ToolTokens + t.SystemTokens, used: map[string]int{}}
+	s := &session{cache: &a.im.cache, item: item, trace: t, space: space, id: t.ID, system: t.ToolTokens + t.SystemTokens, used: map[string]int{}}
 	if p := s.run(t.Requests, nil, 0, 0); p != nil {
 		return nil, p
 	}
@@ -137,7 +138,7 @@ func (s *session) run(list []agentRequest, from *parent, shift float64, depth in
 		}
 		s.number++
 		r := &request{at: float64((q.T + shift) * 1000), in: q.In, out: q.Out, model: q.Model,
-			hashes: hashes{size: s.trace.BlockSize, ids: scoped(s.space, q.HashIDs), own: mix(s.space, mix(s.number, 1<<63))}}
+			hashes: hashes{size: s.trace.BlockSize, ids: scoped(s.space, q.HashIDs), own: prefix.Mix(s.space, prefix.Mix(s.number, 1<<63))}}
 		if p := r.check(); p != nil {
 			p.detail = fmt.Sprintf("request %d: %s", i, p.detail)
 			return p

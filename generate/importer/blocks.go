@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"parley/generate/prefix"
 	"parley/generate/prose"
 	"parley/generate/tokenizer"
 	"parley/schemas/random"
@@ -38,7 +39,7 @@ type blockKey struct {
 }
 
 func (b *blockText) block(k blockKey) (string, error) {
-	slot := &b.cache[mix(k.id, k.previous+uint64(k.tokens))%cachedBlocks]
+	slot := &b.cache[prefix.Mix(k.id, k.previous+uint64(k.tokens))%cachedBlocks]
 	if c := slot.Load(); c != nil && c.key == k {
 		return c.text, nil
 	}
@@ -65,7 +66,7 @@ func (h *hashes) id(i int) uint64 {
 	if i < len(h.ids) {
 		return h.ids[i]
 	}
-	return mix(h.own, uint64(i)+1)
+	return prefix.Mix(h.own, uint64(i)+1)
 }
 
 // complete gives how many of n tokens' blocks are recorded and full.
@@ -88,10 +89,10 @@ func (b *blockText) text(h *hashes, from, to int) (string, error) {
 		start, end := i*h.size, min((i+1)*h.size, to)
 		k := blockKey{id: h.id(i), previous: b.seed, tokens: end - at}
 		if i > 0 {
-			k.previous = mix(h.id(i-1), b.seed)
+			k.previous = prefix.Mix(h.id(i-1), b.seed)
 		}
 		if at > start { // a message that begins within a block
-			k.id = mix(k.id, uint64(at-start))
+			k.id = prefix.Mix(k.id, uint64(at-start))
 		}
 		text, err := b.block(k)
 		if err != nil {
@@ -116,14 +117,6 @@ func (b *blockText) unique(index uint64, n int) (string, error) {
 	return p.Unique(random.Stream(b.seed, "import text", index), b.seed, index, n, true)
 }
 
-// mix combines two numbers to one that is as good as random (the finaliser of SplitMix64).
-func mix(a, b uint64) uint64 {
-	x := a + 0x9E3779B97F4A7C15*(b+1)
-	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
-	x = (x ^ x>>27) * 0x94D049BB133111EB
-	return x ^ x>>31
-}
-
 // scope gives the number that stands for a namespace of block identifiers.
 func scope(names ...string) uint64 {
 	h := fnv.New64a()
@@ -131,20 +124,16 @@ func scope(names ...string) uint64 {
 	return h.Sum64()
 }
 
-// infiniteCache remembers which blocks have been in a prompt.
-type infiniteCache map[uint64]struct{}
+// blockCache remembers which blocks have been in a prompt.
+type blockCache struct{ prefix.Cache }
 
 // hits gives how many first blocks of a prompt are there, and enters them all.
-func (c infiniteCache) hits(ids []uint64) int {
-	n := 0
-	for n < len(ids) {
-		if _, ok := c[ids[n]]; !ok {
-			break
-		}
-		n++
+func (c *blockCache) hits(ids []uint64) int {
+	chains, at := make([]prefix.Chain, len(ids)), prefix.Chain(0)
+	for i, id := range ids {
+		at = at.With(id)
+		chains[i] = at
 	}
-	for _, id := range ids[n:] {
-		c[id] = struct{}{}
-	}
-	return n
+	defer c.Add(0, chains)
+	return c.Known(0, chains)
 }

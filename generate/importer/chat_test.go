@@ -178,14 +178,6 @@ not json
 	}
 }
 
-func TestSystemPromptThatCameBeforeIsExpectedInTheCache(t *testing.T) {
-	one := `{"messages":[{"role":"system","content":"the very same rules"},{"role":"user","content":"q"}]}` + "\n"
-	rows, _ := read(t, write(t, "o.jsonl", one+one), Options{})
-	if a, b := num(rows[0].Turns[0].ExpectedCachedTokens), num(rows[1].Turns[0].ExpectedCachedTokens); a != 0 || b != int64(tok(t).Count("the very same rules")) {
-		t.Errorf("expected cached tokens %d and %d", a, b)
-	}
-}
-
 func TestBatch(t *testing.T) {
 	lines := `{"custom_id":"r1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[{"role":"user","content":"q1"},{"role":"assistant","content":"a1"},{"role":"user","content":"q2"}],"temperature":0.2,"max_tokens":77,"stream":true,"response_format":{"type":"json_object"}}}
 {"custom_id":"r2","method":"POST","url":"/v1/completions","body":{"prompt":"text","top_p":0.5}}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"parley/generate/chatshape"
+	"parley/generate/prefix"
 	"parley/generate/prose"
 	"parley/generate/tokenizer"
 	"parley/schemas"
@@ -42,8 +43,8 @@ type Options struct {
 	// the hashes.
 	LinkPrefixes bool
 
-	// Outline leaves out the texts that would be made for traces: rows have lengths and times only, and
-	// Result.Prefixes tells what their first prompts share.
+	// Outline leaves out the texts that would be made for traces: their rows have lengths and times only. and
+	// Result.Prefixes tells what first prompts share.
 	Outline bool
 
 	// BlockSize is the tokens of a block that a hash of a trace stands for; 0 is told by the lengths.
@@ -103,11 +104,11 @@ type Importer struct {
 	told   []told
 	keep   []*source // read to their ends; work on their items may still want them
 	blocks *blockText
-	cache  infiniteCache // of a coding agents' traces, over all files
+	cache  blockCache // of a coding agents' traces, over all files
 
 	jittered int64 // conversations whose arrival was moved
 	ids      idSet
-	systems  map[uint64]struct{} // hashes of system prompts seen
+	seen     prefix.Cache // prompts and answers of chats
 	report   Report
 	finished bool
 }
@@ -157,7 +158,8 @@ func (im *Importer) tellAll(list []told) {
 type made struct {
 	rows   []schemas.Conversation
 	notes  []chatshape.Note
-	shared []Prefix // with Outline: of each row
+	chains [][]prefix.Chain // of each row with text: those of its tokens
+	shared []Prefix         // with Outline: of each row
 }
 
 // Result is what became of an item.
@@ -174,8 +176,10 @@ type Prefix struct {
 	Blocks []uint64
 }
 
-// Prefixes gives the first prompts of an item's conversations, in their order. It is for traces that are read
-// with Outline; there is none for rows with text.
+// Blocks of text: their tokens, and how many of a prompt are told at most.
+const blockTokens, maxBlocks = 16, 4096
+
+// Prefixes gives the first prompts of an item's conversations, in their order, if they were read with Outline.
 func (r Result) Prefixes() []Prefix { return r.shared }
 
 // Open begins to read files, and the files of folders, as one dataset; "-" is stdin.
@@ -186,7 +190,7 @@ func Open(paths []string, opts Options) (*Importer, error) {
 	if opts.Join == "" {
 		opts.Join = JoinAuto
 	}
-	im := &Importer{opts: opts, chats: chatshape.Reader{Columns: opts.Columns}, systems: map[uint64]struct{}{}, ids: idSet{}, cache: infiniteCache{}}
+	im := &Importer{opts: opts, chats: chatshape.Reader{Columns: opts.Columns}, ids: idSet{}}
 	im.report = Report{Skipped: map[string]int64{}, noted: map[string]*noted{}, formats: map[Format]struct{}{}}
 	im.blocks = &blockText{tok: opts.Tokenizer, seed: opts.Seed, prose: sync.OnceValues(func() (*prose.Prose, error) {
 		p, err := prose.New(opts.Tokenizer)
@@ -356,7 +360,11 @@ func (im *Importer) Finish(item Item) (Result, error) {
 			c.Turns = append([]schemas.Turn{}, schemas.DeriveTurns(c.Messages)...) // never null
 		}
 		if !item.exact && im.opts.Tokenizer != nil {
-			im.countTokens(c)
+			chains := im.countTokens(c)
+			res.chains = append(res.chains, chains)
+			if im.opts.Outline {
+				res.shared = append(res.shared, firstBlocks(c, chains))
+			}
 		}
 	}
 	return res, nil
@@ -402,7 +410,9 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 			}
 		}
 		im.jitter(c)
-		im.expectSystemPrompt(c)
+		if len(res.chains) > 0 {
+			im.share(c, res.chains[i])
+		}
 	}
 	if n := im.opts.Limit; n > 0 && im.report.Conversations+int64(len(rows)) >= int64(n) {
 		rows = rows[:int64(n)-im.report.Conversations]

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"parley/generate/prefix"
 )
 
 // mooncakeBlock is the size of a block in Mooncake's traces (FAST25-release/traces in its repository).
@@ -25,7 +27,7 @@ func (l *mooncakeLine) request(space, own uint64, size int, unit float64) (*requ
 	if !l.InputLength.given {
 		return nil, badRecord("it has no input_length")
 	}
-	r := &request{hashes: hashes{size: size, ids: scoped(space, l.HashIDs), own: mix(space, mix(own, 1<<63))}}
+	r := &request{hashes: hashes{size: size, ids: scoped(space, l.HashIDs), own: prefix.Mix(space, prefix.Mix(own, 1<<63))}}
 	var p1, p2, p3 *problem
 	r.in, p1 = l.InputLength.count("a prompt", maxPromptTokens)
 	r.out, p2 = l.OutputLength.count("an answer", maxOutputTokens)
@@ -50,7 +52,7 @@ type mooncake struct {
 	*records
 	space uint64
 	size  int
-	cache infiniteCache
+	cache blockCache
 	times arrivals
 	ahead []line // read to tell the size of blocks
 }
@@ -65,7 +67,7 @@ func newMooncake(im *Importer, src *source) (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mooncake{records: r, space: scope("mooncake"), cache: infiniteCache{}}
+	m := &mooncake{records: r, space: scope("mooncake")}
 	var seen []*mooncakeLine
 	for len(m.ahead) < 64 {
 		l, err := m.line()

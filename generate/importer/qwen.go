@@ -44,7 +44,7 @@ type qwen struct {
 	src   *source
 	space uint64
 	size  int
-	cache infiniteCache
+	cache blockCache
 	chats []chat
 	at    int
 	queue []Item
@@ -58,7 +58,7 @@ func newQwen(im *Importer, src *source) (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &qwen{im: im, src: src, space: scope("qwen"), cache: infiniteCache{}}
+	q := &qwen{im: im, src: src, space: scope("qwen")}
 	byID := map[int64]int32{}
 	var seen []*mooncakeLine
 	for {

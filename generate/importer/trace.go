@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley/generate/chatshape"
+	"parley/generate/prefix"
 	"parley/generate/rawjson"
 	"parley/schemas"
 )
@@ -239,7 +240,7 @@ func (im *Importer) conversation(p *plan) (schemas.Conversation, *problem) {
 func scoped(space uint64, ids []uint64) []uint64 {
 	out := make([]uint64, len(ids))
 	for i, id := range ids {
-		out[i] = mix(space, id)
+		out[i] = prefix.Mix(space, id)
 	}
 	return out
 }

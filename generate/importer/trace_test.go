@@ -75,7 +75,7 @@ func TestRealMooncakeCeiling(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer im.Close()
-	byHash, byTokens := infiniteCache{}, infiniteCache{}
+	var byHash, byTokens blockCache
 	hits, total, n := 0, 0, 0
 	for c, err := range im.Conversations() {
 		if err != nil {

@@ -2,18 +2,24 @@ package importer
 
 import (
 	"encoding/json"
-	"hash/maphash"
 
+	"parley/generate/prefix"
+	"parley/generate/tokenizer"
 	"parley/schemas"
 	"parley/schemas/random"
 )
 
-// countTokens fills the turns of a conversation with the tokens of its messages. A message's tokens are those of its text and, for tool calls, of the functions' names and
-// arguments.
-func (im *Importer) countTokens(c *schemas.Conversation) {
+// countTokens fills the turns of a conversation with the tokens of its messages, and gives the chains of them all. A
+// message's tokens are those of its text and, for tool calls, of the functions' names and arguments.
+func (im *Importer) countTokens(c *schemas.Conversation) []prefix.Chain {
+	k := counter{tok: im.opts.Tokenizer}
+	if c.Tools != nil {
+		k.at = k.at.WithText(*c.Tools)
+	}
 	sum := make([]int64, len(c.Messages)+1)
 	for i := range c.Messages {
-		sum[i+1] = sum[i] + im.messageTokens(&c.Messages[i])
+		k.message(&c.Messages[i])
+		sum[i+1] = k.n
 	}
 	answered := 0 // messages up to and with the previous turn's answer
 	for i := range c.Turns {
@@ -44,49 +50,86 @@ func (im *Importer) countTokens(c *schemas.Conversation) {
 			answered++
 		}
 	}
+	return k.chains
 }
 
-func (im *Importer) messageTokens(m *schemas.Message) int64 {
-	n := 0
+// counter counts the tokens of messages, one after the other.
+type counter struct {
+	tok    *tokenizer.Tokenizer
+	n      int64
+	at     prefix.Chain
+	chains []prefix.Chain // of each token, up to maxChained
+}
+
+// maxChained bounds the tokens of a conversation that are compared with others: there is hardly a server whose context
+// is longer.
+const maxChained = 1 << 20
+
+func (k *counter) message(m *schemas.Message) {
+	k.at = k.at.WithText("\x00" + m.Role)
+	if m.Parts != nil {
+		k.at = k.at.WithText(*m.Parts)
+	}
 	if m.Content != nil {
-		n = im.opts.Tokenizer.Count(*m.Content)
+		k.text(*m.Content)
 	}
-	if m.ToolCalls != nil {
-		var calls []struct {
-			Function struct {
-				Name      string          `json:"name"`
-				Arguments json.RawMessage `json:"arguments"`
-			} `json:"function"`
-		}
-		if json.Unmarshal([]byte(*m.ToolCalls), &calls) == nil {
-			for _, call := range calls {
-				args := string(call.Function.Arguments)
-				var text string
-				if json.Unmarshal(call.Function.Arguments, &text) == nil {
-					args = text
-				}
-				n += im.opts.Tokenizer.Count(call.Function.Name) + im.opts.Tokenizer.Count(args)
+	if m.ToolCalls == nil {
+		return
+	}
+	var calls []struct {
+		Function struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"function"`
+	}
+	if json.Unmarshal([]byte(*m.ToolCalls), &calls) == nil {
+		for _, call := range calls {
+			args := string(call.Function.Arguments)
+			var text string
+			if json.Unmarshal(call.Function.Arguments, &text) == nil {
+				args = text
 			}
+			k.text(call.Function.Name)
+			k.text(args)
 		}
 	}
-	return int64(n)
 }
 
-// expectSystemPrompt raises the first turn's expected cached tokens when its system prompt came before.
-func (im *Importer) expectSystemPrompt(c *schemas.Conversation) {
-	if im.opts.Tokenizer == nil || len(c.Messages) == 0 || len(c.Turns) == 0 || c.Messages[0].Role != "system" || c.Messages[0].Content == nil {
-		return
+func (k *counter) text(s string) {
+	k.tok.Each(s, func(ids []int) {
+		k.n += int64(len(ids))
+		if len(k.chains) >= maxChained {
+			return
+		}
+		for _, id := range ids {
+			k.at = k.at.With(uint64(id))
+			k.chains = append(k.chains, k.at)
+		}
+	})
+}
+
+// share raises what turns expect of a cache by what a conversation has in common with those before it.
+func (im *Importer) share(c *schemas.Conversation, chains []prefix.Chain) {
+	known := int64(im.seen.Known(0, chains))
+	im.seen.Add(0, chains)
+	for i := range c.Turns {
+		if t := &c.Turns[i]; t.ExpectedCachedTokens != nil && *t.ExpectedCachedTokens < known {
+			n := min(known, *t.PromptTokens)
+			t.ExpectedCachedTokens = &n
+		}
 	}
-	t := &c.Turns[0]
-	if t.ExpectedCachedTokens == nil || *t.ExpectedCachedTokens > 0 {
-		return
+}
+
+// firstBlocks gives the blocks of a conversation's first prompt.
+func firstBlocks(c *schemas.Conversation, chains []prefix.Chain) (p Prefix) {
+	if len(c.Turns) == 0 || c.Turns[0].PromptTokens == nil {
+		return p
 	}
-	h := maphash.String(idSeed, *c.Messages[0].Content)
-	if _, known := im.systems[h]; known {
-		n := im.messageTokens(&c.Messages[0])
-		t.ExpectedCachedTokens = &n
+	p.Size = blockTokens
+	for end := blockTokens; end <= min(len(chains), int(*c.Turns[0].PromptTokens), maxBlocks*blockTokens); end += blockTokens {
+		p.Blocks = append(p.Blocks, uint64(chains[end-1]))
 	}
-	im.systems[h] = struct{}{}
+	return p
 }
 
 // jitter moves a recorded arrival later, by a time that depends on the seed and on the conversation's

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/generate/chatshape"
+	"parley/generate/prefix"
 	"parley/generate/prose"
 	"parley/schemas"
 )
@@ -20,10 +21,10 @@ type joiner struct {
 	redact *redactor
 	spool  *spool
 	number int64
-	ended  map[chain]*talk    // by all that was said, the last answer included
-	asked  map[chain]*talk    // by all that was said before the last answer
-	byID   map[string]*talk   // by the identifier of the last answer, for the Responses API
-	seen   map[chain]struct{} // blocks that have been in a prompt or an answer
+	ended  map[chain]*talk  // by all that was said, the last answer included
+	asked  map[chain]*talk  // by all that was said before the last answer
+	byID   map[string]*talk // by the identifier of the last answer, for the Responses API
+	seen   prefix.Cache     // prompts and answers
 
 	mu     sync.Mutex
 	counts Counts
@@ -45,7 +46,7 @@ type talk struct {
 func newJoiner(o Options, text *prose.Prose, s *spool) *joiner {
 	return &joiner{
 		redact: newRedactor(o.Tokenizer, text, o.KeepText), spool: s,
-		ended: map[chain]*talk{}, asked: map[chain]*talk{}, byID: map[string]*talk{}, seen: map[chain]struct{}{},
+		ended: map[chain]*talk{}, asked: map[chain]*talk{}, byID: map[string]*talk{},
 		counts: Counts{Left: map[string]int64{}, Notes: map[string]int64{}},
 	}
 }
@@ -163,26 +164,25 @@ func (j *joiner) turn(x *exchange, chat *chatshape.Chat, messages []schemas.Mess
 	row.Conversation, row.Keep = t.number, have
 	row.ArrivalUS = x.arrival.Microseconds()
 	fresh, tool := 0, false
-	cached := t.sum(have) / blockTokens * blockTokens
-	hit := func(at int, c chain) {
-		if _, ok := j.seen[c]; ok && at == cached+blockTokens {
-			cached = at
-		}
-		j.seen[c] = struct{}{}
-	}
+	known := int64(t.sum(have))
 	for i := have; i < len(messages); i++ {
-		kept, n, err := j.message(t, messages[i], hit)
+		before := t.sum(i)
+		kept, tokens, err := j.message(t, messages[i])
 		if err != nil {
 			j.leave("a message for which no words of the same length were found")
 			return nil
 		}
+		if known == int64(before) {
+			known += int64(j.seen.Known(before, tokens))
+		}
+		j.seen.Add(before, tokens)
 		if messages[i].Role != "assistant" {
-			fresh += n
+			fresh += len(tokens)
 		}
 		tool = messages[i].Role == "tool"
 		row.Messages = append(row.Messages, kept)
 	}
-	prompt, newTokens, known := int64(t.sum(len(messages))), int64(fresh), int64(cached)
+	prompt, newTokens := int64(t.sum(len(messages))), int64(fresh)
 	row.Turn = schemas.Turn{MessageIndex: int64(len(messages)), PromptTokens: &prompt, NewTokens: &newTokens, ExpectedCachedTokens: &known}
 	if chat.Body != nil {
 		if body := j.redact.body(*chat.Body); body != t.body && body != "" {
@@ -199,14 +199,15 @@ func (j *joiner) turn(x *exchange, chat *chatshape.Chat, messages []schemas.Mess
 	}
 	// The answer, in the server's words until the application repeats it in its own.
 	reply := said.message()
-	kept, n, err := j.message(t, reply, func(_ int, c chain) { j.seen[c] = struct{}{} })
+	kept, words, err := j.message(t, reply)
 	if err != nil {
 		j.leave("a message for which no words of the same length were found")
 		return nil
 	}
+	j.seen.Add(int(prompt), words)
 	tokens := said.completion
 	if tokens == 0 {
-		tokens = int64(n)
+		tokens = int64(len(words))
 	}
 	if tokens > 0 {
 		row.Turn.OutputTokens = &tokens
@@ -239,8 +240,8 @@ func (t *talk) sum(n int) (sum int) {
 	return sum
 }
 
-// message takes a message to the end of a conversation. Each full block of the prompt in it is told to block.
-func (j *joiner) message(t *talk, m schemas.Message, block func(int, chain)) (schemas.Message, int, error) {
+// message takes a message to the end of a conversation.
+func (j *joiner) message(t *talk, m schemas.Message) (schemas.Message, []prefix.Chain, error) {
 	at := j.redact.key
 	if n := len(t.chains); n > 0 {
 		at = t.chains[n-1]
@@ -248,9 +249,9 @@ func (j *joiner) message(t *talk, m schemas.Message, block func(int, chain)) (sc
 	if m.Parts != nil && !j.redact.keep {
 		j.note("messages of several parts (images), of which the words stand for the text")
 	}
-	kept, n, next, err := j.redact.message(m, at, t.sum(len(t.tokens)), block)
-	t.chains, t.tokens = append(t.chains, next), append(t.tokens, n)
-	return kept, n, err
+	kept, tokens, next, err := j.redact.message(m, at)
+	t.chains, t.tokens = append(t.chains, next), append(t.tokens, len(tokens))
+	return kept, tokens, err
 }
 
 // find gives the conversation that goes on with these messages, and how many of them it has already: those up

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"parley/generate/prefix"
 	"parley/generate/prose"
 	"parley/generate/tokenizer"
 	"parley/schemas"
@@ -21,10 +22,6 @@ type chain [sha256.Size]byte
 func (c chain) with(text string) chain {
 	return sha256.Sum256(append(c[:], text...))
 }
-
-// blockTokens is the size of the blocks in which the ceiling of an infinite prefix cache is counted: that
-// of vLLM's and SGLang's caches or finer.
-const blockTokens = 16
 
 // redactor counts the tokens of messages and, unless texts are to be kept, puts words in their place: for
 // each token one word of one token, chosen by all tokens before it. So two prompts that have their first n
@@ -43,11 +40,10 @@ func newRedactor(tok *tokenizer.Tokenizer, text *prose.Prose, keep bool) *redact
 	return r
 }
 
-// message gives a message as it is to be kept, its tokens, and the chain behind it. Each full block of the
-// prompt is told to block: the tokens up to its end, and their chain. at counts the tokens of the prompt so far.
-func (r *redactor) message(m schemas.Message, c chain, at int, block func(int, chain)) (schemas.Message, int, chain, error) {
+// message gives a message as it is to be kept, what stands for each of its tokens with all before it, and the chain
+// behind it.
+func (r *redactor) message(m schemas.Message, c chain) (kept schemas.Message, tokens []prefix.Chain, behind chain, err error) {
 	c = c.with("\x00" + m.Role)
-	tokens := 0
 	through := func(text string) (string, error) {
 		r.ids = r.tok.AppendEncode(r.ids[:0], text)
 		ids := r.ids
@@ -58,20 +54,17 @@ func (r *redactor) message(m schemas.Message, c chain, at int, block func(int, c
 			binary.LittleEndian.PutUint32(b[sha256.Size:], uint32(id))
 			c = sha256.Sum256(b[:])
 			picks[i] = binary.LittleEndian.Uint64(c[:])
-			if tokens++; (at+tokens)%blockTokens == 0 {
-				block(at+tokens, c)
-			}
+			tokens = append(tokens, prefix.Chain(picks[i]))
 		}
 		if r.keep || text == "" {
 			return text, nil
 		}
 		return r.text.Words(picks)
 	}
-	var err error
 	if m.Content != nil {
-		var text string
-		if text, err = through(*m.Content); err != nil {
-			return m, 0, c, err
+		text, err := through(*m.Content)
+		if err != nil {
+			return m, nil, c, err
 		}
 		m.Content = &text
 	}
@@ -90,7 +83,7 @@ func (r *redactor) message(m schemas.Message, c chain, at int, block func(int, c
 	}
 	if m.ToolCalls != nil {
 		if m.ToolCalls, err = r.calls(*m.ToolCalls, through); err != nil {
-			return m, 0, c, err
+			return m, nil, c, err
 		}
 	}
 	return m, tokens, c, nil

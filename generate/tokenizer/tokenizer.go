@@ -61,6 +61,25 @@ func (t *Tokenizer) AppendEncode(dst []int, text string) []int {
 	return dst
 }
 
+// Each calls emit for the tokens of the text, those of a piece at a time. It holds no more than them.
+func (t *Tokenizer) Each(text string, emit func(ids []int)) {
+	var buf []int
+	long, some := t.model.(longPieces)
+	t.pieces(text, func(id int) { emit([]int{id}) }, func(piece string) {
+		if some {
+			long.each(piece, emit)
+			return
+		}
+		buf = t.model.appendPiece(buf[:0], piece)
+		emit(buf)
+	})
+}
+
+// longPieces is a model whose pieces may be a whole text: it gives their tokens some at a time.
+type longPieces interface {
+	each(piece string, emit func(ids []int))
+}
+
 // Count gives the number of tokens of the text. It holds no more than the tokens of a piece at a time.
 func (t *Tokenizer) Count(text string) int { return t.CountParts(text, nil) }
 
@@ -87,12 +106,13 @@ func (t *Tokenizer) CountAlone(text string) int32 {
 func (t *Tokenizer) CountParts(text string, parts []Part) int {
 	n, i := 0, 0
 	base := uintptr(unsafe.Pointer(unsafe.StringData(text)))
-	counter, counts := t.model.(interface{ countPiece(string) int })
+	long, some := t.model.(longPieces)
 	var few [64]int
 	buf := few[:]
-	count := func(piece string) int {
-		if counts {
-			return counter.countPiece(piece)
+	count := func(piece string) (tokens int) {
+		if some {
+			long.each(piece, func(ids []int) { tokens += len(ids) })
+			return tokens
 		}
 		buf = t.model.appendPiece(buf[:0], piece)
 		return len(buf)

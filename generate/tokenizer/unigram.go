@@ -25,13 +25,6 @@ func (u *unigram) appendPiece(dst []int, piece string) []int {
 	return dst
 }
 
-// countPiece is for pieces that may be a whole text, whose tokens are not held.
-func (u *unigram) countPiece(piece string) int {
-	n := 0
-	u.each(piece, func(ids []int) { n += len(ids) })
-	return n
-}
-
 // each calls emit for the tokens of a piece, some at a time.
 func (u *unigram) each(piece string, emit func(ids []int)) {
 	// Where no token reaches across a place, every way leads through it. What lies before is settled then, so
