@@ -31,7 +31,7 @@ func TestImportRules(t *testing.T) {
 			return "nothing imports cmd"
 		case slices.Contains(verbs, verb) && slices.Contains(verbs, target) && verb != target:
 			return "the verbs do not import each other"
-		case to == "replay/simserver" && !test && verb != "cmd" && !strings.HasPrefix(file, "replay/simserver/"):
+		case (to == "replay/simserver" || strings.HasPrefix(to, "replay/simserver/")) && !test && verb != "cmd" && !strings.HasPrefix(file, "replay/simserver/"):
 			return "the client knows the simulated server by HTTP only"
 		}
 		return ""
