@@ -330,6 +330,38 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
+// TestBrokenWhileSuspended has requests break while the client, or the whole machine, was away: that is not the server's
+// fault, and said so. One that breaks at another time is.
+func TestBrokenWhileSuspended(t *testing.T) {
+	const long = 12 * time.Second
+	for name, r := range map[string]*trial{
+		"the client":  {suspend: [2]time.Duration{5200 * time.Millisecond, long}},
+		"the machine": {sleep: [2]time.Duration{5200 * time.Millisecond, long}},
+	} {
+		r.cfg, r.convs = Config{Rate: rate(2), Arrivals: "constant"}, talks(20, 1, 0)
+		r.server.answer = func(id string, _ int64, row *schemas.Request) time.Duration {
+			switch id {
+			case "c5", "c10": // at 2.5 s, and at 5 s
+				row.Status = string(schemas.StatusTimeout)
+			case "c19": // long after
+				row.Status = string(schemas.StatusTransportError)
+			}
+			return 400 * time.Millisecond
+		}
+		r.run(t)
+		r.checkRows(t, map[string]int{"ok": 17, "timeout": 1, "canceled suspended": 1, "transport_error": 1})
+		total := r.e.Totals()
+		if total.Suspended+total.Slept < long-time.Second || total.Suspended+total.Slept > long || (total.Slept > 0) != (name == "the machine") {
+			t.Errorf("%s: suspended for %v, asleep for %v", name, total.Suspended, total.Slept)
+		}
+		for _, row := range r.rows {
+			if row.Status == "canceled" && (row.ConversationID != "c10" || !strings.Contains(*row.ErrorMessage, "suspended for 1")) {
+				t.Errorf("%s: %s", row.ConversationID, *row.ErrorMessage)
+			}
+		}
+	}
+}
+
 // TestDeadServer has a server refuse everything: the run gives up within seconds, and each turn has its row.
 func TestDeadServer(t *testing.T) {
 	r := trial{cfg: Config{Concurrency: 16}, convs: talks(5000, 3, 0)}

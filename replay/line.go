@@ -10,6 +10,7 @@ import (
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
 	"parley/replay/internal/wire"
+	"parley/replay/load"
 	"parley/schemas"
 	"parley/schemas/random"
 )
@@ -102,8 +103,11 @@ func (r *run) openLine(to *server, c *engine.Conversation) (engine.Session, erro
 
 // Advice says in one line what to do about failures of a kind (a row's error_kind), "" where there is nothing to do.
 func Advice(kind string) string {
-	if kind == wire.KindCanceled || kind == wire.KindLeft {
+	switch kind {
+	case wire.KindCanceled, wire.KindLeft:
 		return "" // as was asked
+	case load.CutSuspended:
+		return "the client did not run for a while: keep its machine from sleeping and its process from being stopped"
 	}
 	return wire.Advice(kind)
 }

@@ -489,6 +489,9 @@ func (r *run) finish(runErr error) (*Outcome, error) {
 	if total.Suspended > 0 {
 		r.warn(fmt.Sprintf("the client was suspended for %.1f s: the process or its machine was stopped, or had no processor; what was due in that time was late by as much", total.Suspended.Seconds()))
 	}
+	if total.Slept > 0 {
+		r.warn(fmt.Sprintf("the machine slept for %.1f s, which no moment of the run shows: requests that were under way may have broken (canceled, suspended), and the server has had a pause", total.Slept.Seconds()))
+	}
 	m.Planned, m.NotAdmitted, m.Counts, m.Rows = total.Planned, total.NotAdmitted, total.Counts, total.Rows
 	written := total.Written
 	if r.left != nil {

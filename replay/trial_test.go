@@ -182,6 +182,7 @@ type trial struct {
 	cancel    time.Duration    // hard stop after this time
 	drain     time.Duration    // first Ctrl-C after this time
 	suspend   [2]time.Duration // after the first, the client is suspended for the second
+	sleep     [2]time.Duration // after the first, the machine sleeps for the second
 	left      *left
 	backlog   int64 // the collector's bound, 0 for the usual one
 	lateClose bool  // the store may still be writing when the run is over
@@ -223,6 +224,14 @@ func (r *trial) run(t *testing.T) {
 			Open:    func(c *engine.Conversation) (engine.Session, error) { return &fakeSession{s: &r.server, c: c}, nil },
 			Timeout: cfg.Timeout, IdleTimeout: cfg.IdleTimeout, LiveHistory: cfg.History == "live", OutputTokens: cfg.outputTokens,
 			Backlog: r.backlog,
+		}
+		if r.sleep[1] > 0 {
+			set.Slept = func() time.Duration {
+				if clk.Now() < int64(r.sleep[0]) {
+					return 7 * time.Hour // before the run
+				}
+				return 7*time.Hour + r.sleep[1]
+			}
 		}
 		if r.left != nil {
 			set.Left, set.Resumed, set.Answers = r.left.Left, true, r.left.saved

@@ -11,7 +11,7 @@ const (
 	StatusTimeout        Status = "timeout"         // the turn's or the silence's limit passed
 	StatusIncomplete     Status = "incomplete"      // the stream ended without a finish reason
 	StatusEmpty          Status = "empty"           // finished without one token
-	StatusCanceled       Status = "canceled"        // the run stopped while the turn was in flight
+	StatusCanceled       Status = "canceled"        // the run stopped, or the client was suspended, while the turn was in flight
 	StatusAbandoned      Status = "abandoned"       // its user left it before it ended, as --cancel asked
 	StatusShed           Status = "shed"            // not sent: the run's limit of conversations was full
 	StatusNotReached     Status = "not_reached"     // not sent: the run stopped, or an earlier turn failed

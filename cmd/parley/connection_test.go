@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -34,26 +36,6 @@ func within(t *testing.T, args ...string) (code int, said string) {
 	p := &program{args: args, stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
 	code = p.run(ctx)
 	return code, out.String() + errs.String()
-}
-
-// result reads a run's file.
-func result(t *testing.T, path string) (rows []schemas.Request, meta schemas.RunMeta) {
-	t.Helper()
-	f, err := schemas.Open[schemas.Request](path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Meta(&meta); err != nil {
-		t.Fatal(err)
-	}
-	for row, err := range f.Rows(0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, row)
-	}
-	return rows, meta
 }
 
 // The flags of connections, keys and answers, on a server that asks for a client's certificate and a key that changes.
@@ -101,7 +83,7 @@ func TestConnectionFlags(t *testing.T) {
 	if code != codeOK && code != codeVerdict || !strings.Contains(said, "does not list adapter") {
 		t.Fatalf("code %d, %s", code, said)
 	}
-	rows, meta := result(t, file("first.parquet"))
+	rows, meta := fileRows(t, file("first.parquet"))
 	models, reused := map[string]int{}, 0
 	for _, row := range rows {
 		models[row.Model]++
@@ -120,7 +102,7 @@ func TestConnectionFlags(t *testing.T) {
 	if code != codeOK && code != codeVerdict || !strings.Contains(said, "of 20 answers differ from those of first.parquet") {
 		t.Fatalf("code %d, %s", code, said)
 	}
-	rows, meta = result(t, file("second.parquet"))
+	rows, meta = fileRows(t, file("second.parquet"))
 	if v := meta.Verification; v == nil || v.Compared+v.Missing != 20 {
 		t.Errorf("verification %+v", v)
 	}
@@ -131,7 +113,7 @@ func TestConnectionFlags(t *testing.T) {
 	}
 
 	code, said = within(t, append(identified, "-o", file("third.parquet"), "--cancel", "50%:40ms", "--model", "sim")...)
-	_, meta = result(t, file("third.parquet"))
+	_, meta = fileRows(t, file("third.parquet"))
 	if n := meta.Counts[schemas.StatusAbandoned]; code != codeOK && code != codeVerdict || n < 20 || n > 100 || meta.Rows != 120 {
 		t.Errorf("code %d, %v, %s", code, meta.Counts, said)
 	}

@@ -285,3 +285,20 @@ func TestClosedTerminal(t *testing.T) {
 		t.Errorf("%v", counts)
 	}
 }
+
+// TestSuspendedProcess: a client that is stopped for longer than the silence that it bears goes on where it was. What the
+// server sent meanwhile is read, and no turn fails for it; the run says so.
+func TestSuspendedProcess(t *testing.T) {
+	p, out := interruptible(t, dataset(t, 8, 3, 20), "sim:?ttft=100ms&itl=50ms&jitter=0&slots=0", "--idle-timeout", "1s", "--timeout", "4s")
+	underWay(t, p, out, 1)
+	p.signal(t, syscall.SIGSTOP)
+	time.Sleep(3500 * time.Millisecond)
+	p.signal(t, syscall.SIGCONT)
+	if code := p.code(t, patience); code != codeOK && code != codeVerdict {
+		t.Errorf("exit code %d\n%s", code, p.errs.String())
+	}
+	counts, _ := reconciled(t, out)
+	if counts["ok"] != 24 || !strings.Contains(p.errs.String(), "the client was suspended for 3.") {
+		t.Errorf("%v\n%s", counts, p.errs.String())
+	}
+}

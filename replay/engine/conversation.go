@@ -197,6 +197,17 @@ func (c *Conversation) take(a *load.Action) bool {
 		kind, message := e.cancelKind()
 		row.ErrorKind, row.ErrorMessage = &kind, &message
 	}
+	switch status {
+	case schemas.StatusTimeout, schemas.StatusTransportError, schemas.StatusIncomplete:
+		if away := e.absences.since(c.since.Load(), e.Clock.Now(), e.Slept()); away > 0 { // not the server's fault
+			kind, message := load.CutSuspended, fmt.Sprintf("the client was suspended for %.1f s while the request was under way", away.Seconds())
+			if row.ErrorMessage != nil {
+				message += ": " + *row.ErrorMessage
+			}
+			status = schemas.StatusCanceled
+			row.Status, row.ErrorKind, row.ErrorMessage = string(status), &kind, &message
+		}
+	}
 	c.do(doingPrepare)
 	if !c.emit(row) {
 		return false

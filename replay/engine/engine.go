@@ -70,6 +70,7 @@ type Settings struct {
 	Resumed      bool                         //
 	Answers      func(key load.Key) []*string // of an interrupted run's turns, as far as they were saved
 	Backlog      int64                        // bytes of rows that may wait for the journal, 0 for 128 MiB
+	Slept        func() time.Duration         // for which the machine has been asleep; nil asks the clock
 }
 
 // Engine is one run's load: from the schedule to the rows.
@@ -101,9 +102,9 @@ type Engine struct {
 	peakFly  int64
 	peakLive int64
 
-	lastMove  atomic.Int64
-	suspended atomic.Int64   // time for which the client did not run
-	wg        sync.WaitGroup // conversations' goroutines
+	lastMove atomic.Int64
+	absences absences
+	wg       sync.WaitGroup // conversations' goroutines
 }
 
 // key names a conversation of a run.
@@ -121,6 +122,9 @@ func New(s Settings) *Engine {
 		sched: load.NewScheduler(s.Extent, s.Rules, s.Left), convs: map[key]*Conversation{}, over: make(chan struct{}),
 	}
 	e.sched.Gate()
+	if e.Slept == nil {
+		e.Slept = e.Clock.Slept
+	}
 	e.load, e.cut = context.WithCancel(context.Background())
 	e.stop, e.halt = context.WithCancel(context.Background())
 	e.clerk.init(e)
@@ -500,6 +504,7 @@ type Totals struct {
 	MostActive  int64         // trees of conversations at once
 	Stalls      int64         // times that turns were held back for the journal
 	Suspended   time.Duration // for which the client did not run, though it wanted to
+	Slept       time.Duration // for which the machine was asleep
 	Looped      bool          // a second pass over the dataset began
 	Pace        Pace
 	Counts      map[schemas.Status]int64 // rows, with those of an interrupted run
@@ -513,7 +518,8 @@ type Pace struct{ TTFTMS, TPOTMS float64 }
 func (e *Engine) Totals() Totals {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := Totals{Planned: e.sched.Planned(), NotAdmitted: e.sched.NotAdmitted(), Looped: e.sched.Looped(), MostActive: e.peakLive, Suspended: time.Duration(e.suspended.Load()), Pace: e.out.tally.pace()}
+	t := Totals{Planned: e.sched.Planned(), NotAdmitted: e.sched.NotAdmitted(), Looped: e.sched.Looped(), MostActive: e.peakLive, Pace: e.out.tally.pace()}
+	t.Suspended, t.Slept = e.absences.totals()
 	_, _, t.Stalls, t.Written, t.Lost = e.out.state()
 	t.Counts, t.Rows = e.out.tally.snapshot()
 	t.Rows -= t.Lost

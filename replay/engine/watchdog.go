@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"parley/replay/load"
@@ -16,8 +17,77 @@ const watchSlack = 15 * time.Second
 const stuckAfter = 2 * time.Minute
 
 // suspendedAfter is how much later than it asked for the watchdog has to wake for the client to have been suspended:
-// the process was stopped, or its (virtual) machine was, or it had no processor.
+// the process was stopped, or its (virtual) machine was, or it had no processor. While a machine sleeps the run's own
+// time stands still, and only the clock that goes on through sleep tells.
 const suspendedAfter = time.Second
+
+// absences are the times for which the client did not run. The watchdog notes them, and whoever finds a request broken
+// looks whether it should have.
+type absences struct {
+	mu               sync.Mutex
+	due              int64 // run time at which the watchdog is to wake
+	noted            int64 // up to when all is noted
+	asleep           time.Duration
+	suspended, slept time.Duration // in all
+	list             []absence
+}
+
+type absence struct {
+	until  int64 // run time at which the client ran again
+	length time.Duration
+}
+
+// look notes whether the client was away up to now.
+func (a *absences) look(now int64, asleep time.Duration) {
+	if late := time.Duration(now - max(a.due, a.noted)); late >= suspendedAfter {
+		a.suspended += late
+		a.list = append(a.list, absence{now, late})
+		a.noted = now
+	}
+	if slept := asleep - a.asleep; slept >= suspendedAfter {
+		a.slept += slept
+		a.list = append(a.list, absence{now, slept})
+		a.asleep = asleep
+	}
+}
+
+// begin is told when the watchdog begins, and when it is to wake first.
+func (a *absences) begin(next int64, asleep time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.due, a.asleep = next, asleep
+}
+
+// woke is told when the watchdog wakes, and when it is to wake next, and says how late it is.
+func (a *absences) woke(now, next int64, asleep time.Duration) (late time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.look(now, asleep)
+	late = time.Duration(now - a.due)
+	a.due = next
+	return late
+}
+
+// since gives for how long the client was away since a moment.
+func (a *absences) since(at, now int64, asleep time.Duration) (away time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.due > 0 {
+		a.look(now, asleep)
+	}
+	for _, one := range a.list {
+		if one.until > at {
+			away += one.length
+		}
+	}
+	return away
+}
+
+func (a *absences) totals() (suspended, slept time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.suspended, a.slept
+}
 
 // watch ends the run when nothing can move any more: when a request outlives its limit, or when neither the
 // scheduler has a moment to come nor a request is under way, and yet the run does not end. However long a run
@@ -31,7 +101,8 @@ func (e *Engine) watch(ctx context.Context) {
 	every := min(time.Second, patience/4+1)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	before, bear := e.Clock.Now(), int64(0) // bear: until when all is borne
+	e.absences.begin(e.Clock.Now()+int64(every), e.Slept())
+	bear := int64(0) // until when all is borne
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,13 +110,8 @@ func (e *Engine) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := e.Clock.Now()
-		late := time.Duration(now-before) - every
-		before = now
-		if late >= min(suspendedAfter, patience/2) {
+		if late := e.absences.woke(now, now+int64(every), e.Slept()); late >= min(suspendedAfter, patience/2) {
 			bear = now + int64(patience)
-		}
-		if late >= suspendedAfter {
-			e.suspended.Add(int64(late))
 		}
 		if now <= bear {
 			continue

@@ -100,6 +100,7 @@ const (
 	DropBad         = "bad_conversation"    // the dataset's row cannot be made into requests
 	DropShed        = "shed"                // the limit of conversations was full
 	CutGrace        = "grace"               // canceled: the turn outlasted the run's grace
+	CutSuspended    = "suspended"           // canceled: the client did not run for a while, and the request did not survive it
 )
 
 // Reasons why a run ends, for RunMeta.Ended.

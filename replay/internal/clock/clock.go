@@ -27,6 +27,7 @@ type Clock struct {
 	baseNS  atomic.Int64 // base on the run's time line
 	offset  atomic.Int64
 	monoNS  atomic.Int64 // CLOCK_MONOTONIC at run time 0; see sleep_linux.go
+	asleep  int64        // CLOCK_BOOTTIME minus CLOCK_MONOTONIC when the clock was made
 	virtual bool
 
 	mu      sync.Mutex

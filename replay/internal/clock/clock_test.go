@@ -80,6 +80,18 @@ func TestSleepUntilIsNeverEarly(t *testing.T) {
 	}
 }
 
+// The machine of a test does not sleep; one that did an hour more than when the clock was made has slept an hour.
+func TestSlept(t *testing.T) {
+	c := New(time.Now())
+	if d := c.Slept(); d > time.Millisecond {
+		t.Errorf("slept %v", d)
+	}
+	c.asleep -= int64(time.Hour)
+	if d := c.Slept(); runtime.GOOS == "linux" && (d-time.Hour).Abs() > time.Millisecond {
+		t.Errorf("slept %v, want an hour", d)
+	}
+}
+
 func TestResampleCountsSteps(t *testing.T) {
 	c := New(time.Now())
 	c.offset.Add(int64(time.Hour)) // as if the wall clock had been put back by an hour since

@@ -31,6 +31,25 @@ func (c *Clock) initSleep() {
 		}
 	}
 	c.monoNS.Store(mono)
+	c.asleep = sinceBoot()
+}
+
+// Slept gives for how long the machine has been asleep since the clock was made. The run's time, and all of the
+// client's limits, stand still while it is.
+func (c *Clock) Slept() time.Duration {
+	if c.virtual {
+		return 0
+	}
+	return time.Duration(max(0, sinceBoot()-c.asleep))
+}
+
+// sinceBoot gives for how long the machine has been asleep since it was started, to within a few microseconds.
+func sinceBoot() int64 {
+	var mono, boot unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
+		return 0
+	}
+	return boot.Nano() - mono.Nano()
 }
 
 // SleepUntil sleeps until the run's time is ns and returns at once when it has passed. It blocks its OS

@@ -27,6 +27,9 @@ const (
 	// staleTime is how soon after a request a connection that had been closed while it was idle shows it: the
 	// reset is the answer to the request's first packet. What breaks later broke under the request.
 	staleTime = int64(time.Second)
+	// suspendedAfter is how much later than it came a deadline has to be noticed for the client to have been suspended:
+	// the process or its machine was stopped, or had no processor. What the server sent meanwhile is still to be read.
+	suspendedAfter = int64(time.Second)
 	// stampNoise is by how much a stamp may lie after its reading without the clocks having been stepped: the
 	// offset between them is measured to some tens of nanoseconds.
 	stampNoise = int64(10 * time.Microsecond)
@@ -52,6 +55,7 @@ type exchange struct {
 	sent, wrote int64
 	first       int64 // the first byte of the response
 	at          int64 // the last bytes of the response
+	armed       int64 // when the reading and writing is to give up
 	bytesOut    int64
 
 	// Of all attempts.
@@ -208,7 +212,7 @@ func (x *exchange) attempt(ctx context.Context, t *TurnRequest, body [][]byte, l
 	}()
 
 	length := x.writeHead(t, body)
-	moved := func() { cn.arm(c.clk.Time(min(lim.total, c.clk.Now()+lim.idle))) }
+	moved := func() { x.arm(cn, min(lim.total, c.clk.Now()+lim.idle)) }
 	moved()
 	x.sent = c.clk.Now()
 	cn.start(x.onData, length) // the answer may come while the request is being written
@@ -266,9 +270,16 @@ func (x *exchange) overdue() error {
 	return fail(KindTimeoutTotal, "the turn took longer than its limit of "+x.c.timeout.String())
 }
 
+// arm sets the run time at which reading and writing give up.
+func (x *exchange) arm(cn *conn, at int64) {
+	x.armed = at
+	cn.arm(x.c.clk.Time(at))
+}
+
 // receive reads the response until its content or it itself ends. The reading has been started.
 func (x *exchange) receive(ctx context.Context, cn *conn, lim limits) error {
 	c := x.c
+	resumed := unset
 	for ; ; cn.start(x.onData, 0) {
 		err := cn.wait()
 		switch {
@@ -278,14 +289,18 @@ func (x *exchange) receive(ctx context.Context, cn *conn, lim limits) error {
 			return fail(KindCanceled, "canceled while the request was under way")
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			// The deadline is not moved with every chunk; it is looked at here whether it still holds.
-			now, until := c.clk.Now(), max(x.wrote, x.at)+lim.idle
+			now := c.clk.Now()
+			if late := now - x.armed; late >= suspendedAfter {
+				resumed, lim.total = now, lim.total+late
+			}
+			until := max(x.wrote, x.at, resumed) + lim.idle
 			if now >= lim.total {
 				return x.overdue()
 			}
 			if now >= until {
 				return x.silent()
 			}
-			cn.arm(c.clk.Time(min(until, lim.total)))
+			x.arm(cn, min(until, lim.total))
 		case err == io.EOF:
 			if err = x.p.eof(); err == nil && x.dec != nil && !x.contentOver {
 				err = x.dec.finish()
@@ -326,7 +341,7 @@ func (x *exchange) unwritten(ctx context.Context, cn *conn, lim limits, cause er
 	case errors.Is(cause, os.ErrDeadlineExceeded):
 		return fail(KindTimeoutIdle, "the server did not take the request for "+c.idle.String())
 	}
-	cn.arm(c.clk.Time(min(lim.total, now+int64(lateAnswer))))
+	x.arm(cn, min(lim.total, now+int64(lateAnswer)))
 	switch err := cn.wait(); {
 	case x.p.some:
 		if err == io.EOF {
@@ -343,7 +358,7 @@ func (x *exchange) unwritten(ctx context.Context, cn *conn, lim limits, cause er
 
 // drain reads what little may follow the content, so that the connection can be used again.
 func (x *exchange) drain(cn *conn) {
-	cn.arm(x.c.clk.Time(x.c.clk.Now() + int64(drainTime)))
+	x.arm(cn, x.c.clk.Now()+int64(drainTime))
 	for x.p.keep && !x.p.complete() {
 		at, reads := x.at, x.reads
 		err := cn.loop(x.onData)

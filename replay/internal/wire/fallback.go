@@ -354,14 +354,20 @@ type watchdog struct {
 func newWatchdog(c *Client, idle int64, bark func()) *watchdog {
 	w := &watchdog{}
 	w.last.Store(c.clk.Now())
-	made := make(chan struct{})
+	made, due := make(chan struct{}), w.last.Load()+idle
 	w.timer = time.AfterFunc(time.Duration(idle), func() {
 		<-made
-		if left := w.last.Load() + idle - c.clk.Now(); left > 0 {
-			w.timer.Reset(time.Duration(left))
+		now := c.clk.Now()
+		if now-due >= suspendedAfter { // the silence is the client's
+			w.last.Store(now)
+		}
+		left := w.last.Load() + idle - now
+		if left <= 0 {
+			bark()
 			return
 		}
-		bark()
+		due = now + left
+		w.timer.Reset(time.Duration(left))
 	})
 	close(made)
 	return w
