@@ -320,7 +320,7 @@ func (r *queueRun) rows() []schemas.Request {
 func (r *queueRun) meta() *schemas.RunMeta {
 	m := &r.model
 	meta := &schemas.RunMeta{
-		RunID: fmt.Sprintf("queue-%d-%d-%d", m.Data, m.Seed, m.Noise), ToolVersion: "test", Seed: m.Seed, Repeat: int(m.Seed), Shards: 1, Config: []byte(`{}`),
+		RunID: fmt.Sprintf("queue-%d-%d-%d", m.Data, m.Seed, m.Noise), ToolVersion: "test", Seed: m.Seed, Place: schemas.Place{Repeat: int(m.Seed)}, Shards: 1, Config: []byte(`{}`),
 		Dataset: schemas.DatasetRef{File: "queue.parquet", ContentHash: fmt.Sprint("queue-", m.Data)},
 		Origin:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Clock: schemas.ClockInfo{Source: "kernel", KernelReads: 100},
 		EndedNS: int64(m.Seconds * 1e9), StopNS: p(int64(m.Seconds * 1e9)), Ended: "duration",

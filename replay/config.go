@@ -48,6 +48,8 @@ type Config struct {
 	RunID  string `json:"run_id,omitempty"` // the same for all shards; made up if empty
 	Label  string `json:"label,omitempty"`  // stands in the metadata
 
+	Place schemas.Place `json:"-"` // of a run of a plan; stands in the metadata
+
 	URLs      []string `json:"urls"`            // base URLs; conversations are spread over them
 	API       string   `json:"api,omitempty"`   // chat, completions, responses, anthropic, ollama; "" is chat
 	Model     string   `json:"model,omitempty"` // "" is the server's first; a=0.7,b=0.3 is a mix by conversation

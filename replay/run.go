@@ -233,7 +233,7 @@ func (r *run) describe() error {
 	cfg := r.cfg
 	m := &r.meta
 	m.ToolVersion = schemas.Version()
-	m.Label = cfg.Label
+	m.Label, m.Place = cfg.Label, cfg.Place
 	m.Config = configText(cfg.Config)
 	m.Seed, m.Shard, m.Shards = cfg.Seed, cfg.rules.Shard, cfg.rules.Shards
 	m.Simulated = cfg.Simulated

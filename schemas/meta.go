@@ -30,9 +30,7 @@ type RunMeta struct {
 	ToolVersion string          `json:"tool_version"`
 	Config      json.RawMessage `json:"config"` // resolved, secrets taken out
 	Seed        uint64          `json:"seed"`
-	Plan        string          `json:"plan,omitempty"`   // the plan of runs that this one belongs to
-	Level       string          `json:"level,omitempty"`  // its load among the plan's, such as concurrency=16
-	Repeat      int             `json:"repeat,omitempty"` // which repeat of that level it is, from 0
+	Place                       // in a plan of runs
 	Shard       int             `json:"shard"`
 	Shards      int             `json:"shards"`
 	Dataset     DatasetRef      `json:"dataset"`
@@ -61,6 +59,15 @@ type RunMeta struct {
 	Verdict      *Verdict         `json:"verdict,omitempty"`      // the verdict when the run ended
 	Warnings     []string         `json:"warnings,omitempty"`     // what the run noticed and went on with
 	Telemetry    string           `json:"telemetry,omitempty"`    // base name of the telemetry file
+}
+
+// Place is where a run stands in a plan of runs ([Plan]); empty for a run by itself. Two runs that differ in nothing
+// but the side, or the level, have the same schedule's random numbers.
+type Place struct {
+	Plan   string `json:"plan,omitempty"`   // the plan's identifier
+	Level  string `json:"level,omitempty"`  // the load, such as concurrency=16
+	Side   string `json:"side,omitempty"`   // a or b, of a plan that compares two targets
+	Repeat int    `json:"repeat,omitempty"` // which repeat of the level it is, from 0
 }
 
 // Session is one time under load of a run. An interrupted and resumed run has several, and figures must not go

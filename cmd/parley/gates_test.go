@@ -36,7 +36,7 @@ func madeRun(path, label string, repeat int, ttft, failed float64) error {
 	own := rand.New(rand.NewPCG(uint64(repeat), uint64(ttft)))
 	mood := math.Exp(0.005 * own.NormFloat64())
 	meta := &schemas.RunMeta{
-		RunID: fmt.Sprint(label, repeat), Label: label, ToolVersion: "test", Seed: uint64(repeat), Repeat: repeat, Shards: 1, Ended: "complete",
+		RunID: fmt.Sprint(label, repeat), Label: label, ToolVersion: "test", Seed: uint64(repeat), Place: schemas.Place{Repeat: repeat}, Shards: 1, Ended: "complete",
 		Dataset: schemas.DatasetRef{File: "d.parquet", ContentHash: "sha256:d"}, Origin: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Targets: []schemas.Target{{URL: "http://server:8000", API: "chat", Model: "m"}}, Clock: schemas.ClockInfo{Source: "kernel", KernelReads: 1},
 		Config: fmt.Appendf(nil, `{"concurrency":16,"max_batch":%g}`, ttft),

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/replay/simserver"
 	"parley/schemas"
 )
 
@@ -36,6 +38,17 @@ func (b binary) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(b.path, args...)
 	cmd.Args[0] = b.name
 	return cmd
+}
+
+// simulator starts a simulated server in a process of its own.
+func (b binary) simulator(t testing.TB, query string) *simserver.Process {
+	t.Helper()
+	s, err := simserver.Start(context.Background(), b.command(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	return s
 }
 
 // process is a started program, with what it prints.

@@ -21,31 +21,34 @@ import (
 )
 
 func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error) {
+	if c.Output == "-" {
+		return usageError(errors.New("--output -: results are a Parquet file and its journal: name the file"))
+	}
+	if levels, is, err := c.levels(); err != nil {
+		return usageError(err)
+	} else if is {
+		return c.runPlan(ctx, p, ui, levels)
+	}
 	cfg, err := c.config()
 	if err != nil {
 		return usageError(err)
 	}
-	cfg.Open = func(path string) (*schemas.Dataset, error) {
-		if len(c.Dataset) > 1 { // the shell has put the names in the place of a pattern
-			return schemas.OpenParts(c.Dataset...)
-		}
-		d, err := generate.OpenDataset(path)
-		if err == nil && d.Meta().CreatedBy != "generate" { // what was done to others' chats is told by nobody else
-			for _, n := range d.Meta().Notes {
-				ui.note("%s", n)
-			}
-		}
-		return d, err
-	}
-	if c.Output == "-" {
-		return usageError(errors.New("--output -: results are a Parquet file and its journal: name the file"))
-	}
+	cfg.Open = c.opener(ui)
 	if c.DryRun {
-		return c.plan(p, cfg)
+		return c.dryRun(p, cfg)
 	}
 	if c.Resume {
-		if done, err := c.seal(ctx, p, ui); done {
+		outcome, err := c.ended()
+		if err != nil {
 			return err
+		}
+		if outcome != nil {
+			if err := schemas.CheckOutput(c.Output, c.Force); err != nil {
+				return usageError(err)
+			}
+			ui.note("the run had ended: its rows become %s", c.Output)
+			c.Force = true // the telemetry may stand there already, from this very journal
+			return c.settle(ctx, p, ui, outcome, nil)
 		}
 	}
 	if err := checkReplayOutput(c); err != nil {
@@ -62,13 +65,35 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 	if cfg.Insecure {
 		ui.note("--insecure: the server's certificate is not verified")
 	}
-	outcome, err := c.drive(ctx, p, ui, cfg)
+	outcome, err := c.drive(ctx, p, ui, cfg, &drive{})
 	if errors.Is(err, replay.ErrInterrupted) {
 		return exitError{codeInterrupted, err}
 	}
 	if outcome == nil {
 		return err
 	}
+	err = c.calibrated(ctx, ui, cfg, outcome, err)
+	return c.settle(ctx, p, ui, outcome, err)
+}
+
+// opener gives what opens the dataset, in whatever form it is.
+func (c *replayCommand) opener(ui *ui) func(path string) (*schemas.Dataset, error) {
+	return func(path string) (*schemas.Dataset, error) {
+		if len(c.Dataset) > 1 { // the shell has put the names in the place of a pattern
+			return schemas.OpenParts(c.Dataset...)
+		}
+		d, err := generate.OpenDataset(path)
+		if err == nil && d.Meta().CreatedBy != "generate" { // what was done to others' chats is told by nobody else
+			for _, n := range d.Meta().Notes {
+				ui.note("%s", n)
+			}
+		}
+		return d, err
+	}
+}
+
+// calibrated adds to a run what its client adds, if that was asked for.
+func (c *replayCommand) calibrated(ctx context.Context, ui *ui, cfg replay.Config, outcome *replay.Outcome, err error) error {
 	if c.Calibrate && err == nil && outcome.Sealable && outcome.Meta.Ended != "interrupted" {
 		ui.note("calibrating: the same load against the simulated server, whose true times are known")
 		if outcome.Meta.Calibration, err = calibrate(ctx, cfg, outcome); err != nil {
@@ -78,11 +103,11 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 			err = nil
 		}
 	}
-	return c.settle(ctx, p, ui, outcome, err)
+	return err
 }
 
-// plan prints the schedule's shape and what it would ask for.
-func (c *replayCommand) plan(p *program, cfg replay.Config) error {
+// dryRun prints the schedule's shape and what it would ask for.
+func (c *replayCommand) dryRun(p *program, cfg replay.Config) error {
 	// Nothing is sent and nothing written: neither need be given.
 	if cfg.Output == "" {
 		cfg.Output = "-"
@@ -105,30 +130,25 @@ func (c *replayCommand) plan(p *program, cfg replay.Config) error {
 	return printShape(p.stdout, shape)
 }
 
-// seal makes the files of a run that had ended, but whose program was killed, or whose disk was full, before
-// they stood. It says whether there was such a run; of any other journal the run itself tells.
-func (c *replayCommand) seal(ctx context.Context, p *program, ui *ui) (done bool, err error) {
+// ended gives the outcome of a run that had ended, but whose program was killed, or whose disk was full, before its
+// files stood; nil if there is no such run. Of any other journal the run itself tells.
+func (c *replayCommand) ended() (*replay.Outcome, error) {
 	dir := schemas.JournalPath(c.Output)
 	if !schemas.IsJournal(dir) {
-		return false, nil
+		return nil, nil
 	}
 	state, err := schemas.ReadJournal(dir, func([]schemas.Request) error { return nil })
 	if err != nil || !state.Finished {
-		return false, nil
+		return nil, nil
 	}
 	meta, err := schemas.JournalMeta(dir)
 	if err != nil {
-		return false, nil
+		return nil, nil
 	}
 	if state.Rows != meta.Rows {
-		return true, fmt.Errorf("%s holds %d of the %d rows of a run that ended: the run wrote its file before, or the journal is damaged", dir, state.Rows, meta.Rows)
+		return nil, fmt.Errorf("%s holds %d of the %d rows of a run that ended: the run wrote its file before, or the journal is damaged", dir, state.Rows, meta.Rows)
 	}
-	if err := schemas.CheckOutput(c.Output, c.Force); err != nil {
-		return true, usageError(err)
-	}
-	ui.note("the run had ended: its rows become %s", c.Output)
-	c.Force = true // the telemetry may stand there already, from this very journal
-	return true, c.settle(ctx, p, ui, &replay.Outcome{Journal: dir, Meta: *meta, Sealable: true}, nil)
+	return &replay.Outcome{Journal: dir, Meta: *meta, Sealable: true}, nil
 }
 
 // checkReplayOutput finds out before the load whether its results will have a place.
@@ -172,8 +192,22 @@ func (c *replayCommand) simulators(ctx context.Context, cfg *replay.Config) (sto
 	return stop, nil
 }
 
+// drive is what one run has to do with the plan that it belongs to. The zero value is a run by itself.
+type drive struct {
+	place       func() string // which run of the plan it is, and how long that still takes
+	interrupted bool          // the run was, whether or not it ended by that
+}
+
+// before gives what stands before the progress.
+func (d *drive) before() string {
+	if d.place == nil {
+		return ""
+	}
+	return d.place()
+}
+
 // drive runs the load with a progress line and the interrupts' two meanings.
-func (c *replayCommand) drive(ctx context.Context, p *program, ui *ui, cfg replay.Config) (*replay.Outcome, error) {
+func (c *replayCommand) drive(ctx context.Context, p *program, ui *ui, cfg replay.Config, d *drive) (*replay.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	drain := make(chan struct{})
@@ -187,6 +221,7 @@ func (c *replayCommand) drive(ctx context.Context, p *program, ui *ui, cfg repla
 			case <-p.interrupts:
 			}
 			if n == 1 {
+				d.interrupted = true
 				close(drain)
 				ui.note("interrupted: running turns may finish; interrupt again to stop them")
 			} else {
@@ -197,7 +232,13 @@ func (c *replayCommand) drive(ctx context.Context, p *program, ui *ui, cfg repla
 	})
 	hooks := replay.Hooks{
 		Drain: drain,
-		Note:  func(text string) { ui.note("%s", text) },
+		Note: func(text string) {
+			if d.place == nil {
+				ui.note("%s", text)
+			} else { // what each run of a plan would say again; warnings stand in its file
+				ui.progress(d.before() + text)
+			}
+		},
 		Started: func(progress func() replay.Progress) {
 			helpers.Go(func() {
 				ticks := time.NewTicker(500 * time.Millisecond)
@@ -207,7 +248,7 @@ func (c *replayCommand) drive(ctx context.Context, p *program, ui *ui, cfg repla
 					case <-ended:
 						return
 					case <-ticks.C:
-						ui.progress(replayProgress(progress()))
+						ui.progress(d.before() + replayProgress(progress()))
 					}
 				}
 			})
@@ -247,6 +288,23 @@ func milliseconds(d time.Duration) string {
 // settle gives the run its verdict, its file and its summary, and decides the exit code. Whatever went
 // wrong, the rows stay readable: in the file, or in the journal that is named.
 func (c *replayCommand) settle(ctx context.Context, p *program, ui *ui, outcome *replay.Outcome, runErr error) error {
+	result, runErr := c.seal(ctx, ui, outcome, runErr, &drive{})
+	if result != nil {
+		if err := render.Write(p.stdout, render.Table, result, render.Options{Color: isTerminal(p.stdout) && ui.terminal}); err != nil {
+			runErr = errors.Join(runErr, err)
+		}
+	}
+	if result != nil && len(result.Runs) == 1 {
+		advise(ui, result.Runs[0].Total.Counts.ErrorKinds)
+	}
+	if runErr != nil {
+		return runErr
+	}
+	return runCode(&outcome.Meta)
+}
+
+// seal gives the run its verdict and its file.
+func (c *replayCommand) seal(ctx context.Context, ui *ui, outcome *replay.Outcome, runErr error, d *drive) (*analyze.Result, error) {
 	meta := &outcome.Meta
 	result, err := analyze.Summary(ctx, outcome.Journal, meta, analyze.Options{})
 	if err != nil {
@@ -259,22 +317,17 @@ func (c *replayCommand) settle(ctx context.Context, p *program, ui *ui, outcome 
 		if _, err := schemas.SealRun(c.Output, meta, c.Force); err != nil {
 			runErr = errors.Join(runErr, fmt.Errorf("%w: the same command with --resume makes the files from there", err))
 		} else {
-			ui.note("%s", written(c.Output, meta))
+			ui.note("%s%s", d.before(), written(c.Output, meta))
 		}
 	} else {
 		runErr = errors.Join(runErr, fmt.Errorf("the rows so far are in %s: read them with 'parley analyze %s', continue with 'parley replay --resume'", outcome.Journal, outcome.Journal))
 	}
-	if result != nil {
-		if err := render.Write(p.stdout, render.Table, result, render.Options{Color: isTerminal(p.stdout) && ui.terminal}); err != nil {
-			runErr = errors.Join(runErr, err)
-		}
-	}
-	if result != nil && len(result.Runs) == 1 {
-		advise(ui, result.Runs[0].Total.Counts.ErrorKinds)
-	}
+	return result, runErr
+}
+
+// runCode gives the exit code of a run whose rows are written.
+func runCode(meta *schemas.RunMeta) error {
 	switch {
-	case runErr != nil:
-		return runErr
 	case meta.Ended == load.EndErrors:
 		return fmt.Errorf("the run gave the server up: too many turns failed (%d of %d rows); see the errors above, and --max-errors", failures(meta), meta.Rows)
 	case meta.Ended == load.EndInterrupted:

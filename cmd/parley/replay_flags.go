@@ -20,13 +20,13 @@ type replayCommand struct {
 	URL    []string `group:"Target" sep:"none" placeholder:"URL" help:"Base URL of the server, http:// or https://, or sim:?itl=12ms&slots=64 for the built-in simulated server. Repeat it to spread conversations over several."`
 	API    string   `group:"Target" default:"chat" enum:"chat,completions,responses,anthropic,ollama" help:"API to speak: ${enum}."`
 	Model  string   `group:"Target" help:"Model to ask for (default: the server's first), or a mix of models or adapters by conversation: base=0.7,adapter=0.3."`
-	Output string   `group:"Target" short:"o" placeholder:"FILE" help:"File of results to write; never overwritten without --force."`
+	Output string   `group:"Target" short:"o" placeholder:"FILE" help:"File of results to write, never overwritten without --force; the folder of a plan's runs."`
 	Force  bool     `group:"Target" help:"Overwrite the output."`
 	Label  string   `group:"Target" help:"Name of this run in reports."`
 	RunID  string   `group:"Target" name:"run-id" placeholder:"ID" help:"Identifier of the run, the same for all its shards (default: made up)."`
 
-	Concurrency      *string       `group:"Load" sep:"none" placeholder:"N" help:"Conversations at once (closed loop); one keeps its place through think time, and with all that it starts. Stages: 8:2m,16:2m."`
-	Rate             *string       `group:"Load" sep:"none" placeholder:"R" help:"Conversations that start per second (open loop); inf for no pacing. Stages: 1:60s,2:60s."`
+	Concurrency      *string       `group:"Load" sep:"none" placeholder:"N" help:"Conversations at once (closed loop); one keeps its place through think time, and with all that it starts. Stages: 8:2m,16:2m. A list, 1,2,4,8, makes a plan of runs: see --repeat."`
+	Rate             *string       `group:"Load" sep:"none" placeholder:"R" help:"Conversations that start per second (open loop); inf for no pacing. Stages: 1:60s,2:60s. A list makes a plan of runs."`
 	Arrivals         string        `group:"Load" placeholder:"KIND" help:"Arrival process of the open loop: poisson (default), gamma, constant, recorded."`
 	Burstiness       *float64      `group:"Load" placeholder:"B" help:"Shape of gamma arrivals; 1 is Poisson, under 1 is burstier."`
 	Speed            *float64      `group:"Load" placeholder:"X" help:"Speed of recorded arrivals."`
@@ -41,6 +41,11 @@ type replayCommand struct {
 	Warmup           int64         `group:"Load" placeholder:"TURNS" help:"First turns that are rows with phase=warmup."`
 	WarmupTime       time.Duration `group:"Load" help:"All turns that start within this time are such rows too."`
 
+	Repeat   int           `group:"Plan" default:"1" placeholder:"N" help:"Make every run N times, with a seed of its own each time. This, a list of levels and --b-profile make a plan: several runs, one file each, in the folder --output. --resume goes on with a plan that was stopped."`
+	BProfile string        `group:"Plan" name:"b-profile" type:"path" placeholder:"FILE" help:"Compare with a second target: a profile of the flags in which it differs (url, model, api-key-env, header, extra-body, label, ...). Runs go A B, B A, ..."`
+	Order    string        `group:"Plan" default:"interleaved" enum:"interleaved,ascending,random" help:"Order of a plan's runs: ${enum}. Interleaved goes through all levels, there and back, before it repeats one."`
+	Between  time.Duration `group:"Plan" placeholder:"TIME" help:"Pause between a plan's runs."`
+
 	Duration    time.Duration  `group:"Stop" help:"Stop starting turns after this time."`
 	Requests    *int64         `group:"Stop" placeholder:"N" help:"Stop starting turns after this many."`
 	Loops       *int           `group:"Stop" placeholder:"N" help:"Passes over the dataset (default: one, or no limit with --duration or --requests)."`
@@ -53,7 +58,7 @@ type replayCommand struct {
 	Cancel      string         `group:"Stop" placeholder:"SHARE:TIME" help:"Give up this share of the turns so long after their start, as users do who have read enough: 5%:2s. Their rows are abandoned, which is no failure, and their conversations go on."`
 	KeepGoing   bool           `group:"Stop" help:"A failed turn does not end its conversation."`
 	Retries     int            `group:"Stop" help:"Send a failed request again up to this many times; every attempt is recorded."`
-	Resume      bool           `group:"Stop" help:"Continue a run whose program was killed, from the journal next to the output. A run that was interrupted (exit code 130) has its rows written, and cannot be continued."`
+	Resume      bool           `group:"Stop" help:"Continue a run whose program was killed, from the journal next to the output. A run that was interrupted (exit code 130) has its rows written, and cannot be continued. A plan goes on either way, with the run that was cut short made anew."`
 
 	History          string   `group:"Requests" default:"live" enum:"live,recorded" help:"Answers that go back into the history: the server's (live) or the dataset's (recorded)."`
 	HistoryReasoning bool     `group:"Requests" help:"The server's reasoning goes back into the history too."`
@@ -108,6 +113,12 @@ func (replayCommand) Help() string {
   parley replay chat.parquet --url 'sim:?prefill=20000&itl=12ms&slots=64' -o run.parquet --concurrency 64
   parley replay chat.parquet --url http://a:8000 --url http://b:8000 -o run.parquet \
       --concurrency 64 --header 'X-Session-ID: {conversation}'
+
+Plans of several runs, and what they say together:
+
+  parley replay chat.parquet --url http://127.0.0.1:8000 -o runs/ --concurrency 1,2,4,8,16 --repeat 3 --duration 2m --salt
+  parley replay chat.parquet --url http://a:8000 --b-profile b.yaml -o ab/ --concurrency 16 --repeat 6 --duration 2m
+  parley analyze runs/ --html report.html
 
 Every planned turn becomes one row of the output. While the run goes on, the rows stand in
 OUTPUT.journal, which parley analyze reads too; a killed run loses at most its last second, and --resume

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -87,17 +86,6 @@ func ran(t testing.TB, b binary, limit time.Duration, codes []int, args ...strin
 // finished are the exit codes of a run that ended by itself: a verdict on figures from a busy machine does
 // not matter here.
 var finished = []int{codeOK, codeVerdict}
-
-// simulator starts a simulated server in a process of its own.
-func (b binary) simulator(t testing.TB, query string) *simserver.Process {
-	t.Helper()
-	s, err := simserver.Start(context.Background(), b.command(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Kill)
-	return s
-}
 
 // series gives the values of one of the client's own figures over a run.
 func series(t testing.TB, output, name string) (values []float64) {

@@ -187,7 +187,7 @@ func Meta(s Spec) *schemas.RunMeta {
 		panic(err) // a map of numbers
 	}
 	return &schemas.RunMeta{
-		RunID: fmt.Sprintf("synth-%d-%d", s.Seed, s.Noise), ToolVersion: "test", Config: config, Seed: s.Seed, Repeat: s.Repeat, Shards: 1,
+		RunID: fmt.Sprintf("synth-%d-%d", s.Seed, s.Noise), ToolVersion: "test", Config: config, Seed: s.Seed, Place: schemas.Place{Repeat: s.Repeat}, Shards: 1,
 		Dataset:   schemas.DatasetRef{File: "synth.parquet", ContentHash: fmt.Sprintf("synth-%d-%d", s.Seed, s.Conversations)},
 		Targets:   []schemas.Target{{URL: "http://127.0.0.1:8000", API: "chat", Model: "sim"}},
 		Origin:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
