@@ -22,7 +22,7 @@ func (s *Stream) decodeResponses(name []byte) {
 			response = w.place()
 		case "item":
 			item = w.place()
-		case "error", "message", "code", "detail":
+		case "error", "error_type", "message", "code", "detail":
 			s.errorMember()
 		case "object": // of a whole response: read it from its beginning
 			if raw, ok := w.str(); ok && string(raw) == "response" {

@@ -36,8 +36,12 @@ func (s *Stream) errorMember() {
 		}
 	case "message":
 		_, s.ev.message = w.str()
-	case "type", "error_type":
+	case "type":
 		_, s.ev.kind = w.str()
+	case "error_type": // nothing but an error has one, with a message or without
+		if raw, ok := w.str(); ok && len(raw) > 0 {
+			s.ev.isError = true
+		}
 	case "code", "status":
 		s.ev.code = !emptyValue(w.skip())
 	default:
@@ -79,8 +83,15 @@ func (s *Stream) failEvent(raw []byte, at int64) {
 	if kind == "" {
 		kind = KindErrorEvent
 	}
-	if d.message == "" {
-		d.message = "the server sent an error without a message: " + excerpt(raw)
+	switch {
+	case d.message != "":
+	case len(raw) > 0 && !s.w.validJSON(raw): // a text by itself
+		d.message = string(raw)
+	default:
+		d.message = "the server sent an error without a message"
+		if len(raw) > 0 {
+			d.message += ": " + excerpt(raw)
+		}
 	}
 	s.fail = &Failure{Status: schemas.StatusStreamError, Kind: kind, Message: s.clean(d.message)}
 	s.end(at)

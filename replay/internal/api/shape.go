@@ -66,7 +66,7 @@ func (s *Stream) decide(b []byte) []byte {
 // beginsWithField says whether b begins with the name of an event stream's field: 1 yes, -1 no, 0 not to
 // be told before more bytes are there.
 func beginsWithField(b []byte) int {
-	for _, name := range [...]string{"data", "event", "id", "retry"} {
+	for _, name := range [...]string{"data", "event", "id", "retry", "error"} {
 		n := min(len(name), len(b))
 		if string(b[:n]) != name[:n] {
 			continue

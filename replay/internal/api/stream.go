@@ -207,7 +207,8 @@ func (s *Stream) end(at int64) {
 // event takes one data event of a stream.
 func (s *Stream) event(name, data []byte, at int64) {
 	data = bytes.TrimSpace(data)
-	if len(data) == 0 {
+	failed := string(name) == "error"
+	if len(data) == 0 && !failed {
 		return
 	}
 	if string(data) == "[DONE]" {
@@ -220,14 +221,14 @@ func (s *Stream) event(name, data []byte, at int64) {
 		s.firstEvent = at
 	}
 	if !s.decode(name, data) {
-		if string(name) == "error" {
+		if failed {
 			s.failEvent(data, at)
 			return
 		}
 		s.broken(KindNotJSON, "an event of the stream is not JSON: "+excerpt(data), nil, at)
 		return
 	}
-	if s.ev.isError || string(name) == "error" {
+	if s.ev.isError || failed {
 		if s.ev.errText == nil {
 			s.ev.errText = data
 		}
@@ -336,10 +337,10 @@ func (s *Stream) Finish(at int64, cause error) {
 }
 
 // lastEvent takes what a stream held after its last complete event: whole if it is JSON or the end
-// marker (some servers leave out the last line end), else cut off.
+// marker (some servers leave out the last line end) or an error in plain words, else cut off.
 func (s *Stream) lastEvent(name, data []byte, at int64) {
 	trimmed := bytes.TrimSpace(data)
-	if string(trimmed) != "[DONE]" && !s.w.validJSON(trimmed) {
+	if string(trimmed) != "[DONE]" && string(name) != "error" && !s.w.validJSON(trimmed) {
 		s.cut = true
 		return
 	}

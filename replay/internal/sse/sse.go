@@ -14,8 +14,10 @@
 //	}
 //	if err := p.Err(); err != nil { ... }
 //
-// It differs from a browser in one point only, and only on demand: [Parser.Tail] gives what stood
-// unfinished at the end of the stream, which a browser discards without a word.
+// It differs from a browser where a browser would discard without a word what a server means to tell:
+// [Parser.Tail] gives what stood unfinished at the end of the stream; a field named error counts as an event of that
+// name with this data; and an event named error is given also when it has no data, with its comments in their place
+// (Dynamo tells its errors there).
 package sse
 
 import (
@@ -58,6 +60,7 @@ type Parser struct {
 	hasData bool   // a data field was seen in the event in progress
 	name    []byte
 	id      []byte
+	comment []byte // comments of the event in progress, joined with LF
 
 	began  bool // the place where a byte-order mark may stand is behind us
 	skipLF bool // the last line ended in CR: an LF that follows belongs to it
@@ -77,7 +80,7 @@ func (p *Parser) Reset() {
 	}
 	*p = Parser{
 		MaxEvent: p.MaxEvent,
-		line:     keep(p.line), data: keep(p.data), name: keep(p.name), id: keep(p.id),
+		line:     keep(p.line), data: keep(p.data), name: keep(p.name), id: keep(p.id), comment: keep(p.comment),
 	}
 }
 
@@ -160,7 +163,7 @@ func (p *Parser) room(n int) bool {
 	if limit <= 0 {
 		limit = DefaultMaxEvent
 	}
-	held := len(p.line) + len(p.data)
+	held := len(p.line) + len(p.data) + len(p.comment)
 	if p.hasView {
 		held += len(p.view)
 	}
@@ -184,6 +187,10 @@ func (p *Parser) take(line []byte, copied bool) (Event, bool) {
 	}
 	if line[0] == ':' {
 		p.comments++
+		if len(p.comment) > 0 {
+			p.comment = append(p.comment, '\n')
+		}
+		p.comment = append(p.comment, bytes.TrimPrefix(line[1:], space)...)
 		return Event{}, false
 	}
 	field, value := line, []byte(nil)
@@ -198,6 +205,9 @@ func (p *Parser) take(line []byte, copied bool) (Event, bool) {
 		p.addData(value, copied)
 	case "event":
 		p.name = append(p.name[:0], value...)
+	case "error":
+		p.name = append(p.name[:0], field...)
+		p.addData(value, copied)
 	case "id":
 		if bytes.IndexByte(value, 0) < 0 {
 			p.id = append(p.id[:0], value...)
@@ -206,7 +216,7 @@ func (p *Parser) take(line []byte, copied bool) (Event, bool) {
 	return Event{}, false
 }
 
-var bom = []byte("\ufeff")
+var bom, space = []byte("\ufeff"), []byte(" ")
 
 // addData adds one data line to the event in progress.
 func (p *Parser) addData(value []byte, copied bool) {
@@ -227,13 +237,17 @@ func (p *Parser) addData(value []byte, copied bool) {
 
 // dispatch ends the event in progress at an empty line.
 func (p *Parser) dispatch() (Event, bool) {
-	if !p.hasData {
-		p.name = p.name[:0] // by the standard: no data, no event, and the name is forgotten
+	failed := string(p.name) == "error"
+	if !p.hasData && !failed {
+		p.name, p.comment = p.name[:0], p.comment[:0] // by the standard: no data, no event, and the name is forgotten
 		return Event{}, false
 	}
 	data := p.data
 	if p.hasView {
 		data = p.view
+	}
+	if failed && len(data) == 0 {
+		data = p.comment
 	}
 	p.clear = true
 	return Event{Name: p.name, Data: data, ID: p.id, At: p.at}, true
@@ -241,7 +255,7 @@ func (p *Parser) dispatch() (Event, bool) {
 
 func (p *Parser) clearEvent() {
 	p.clear, p.hasData, p.hasView, p.view = false, false, false, nil
-	p.data, p.name = p.data[:0], p.name[:0]
+	p.data, p.name, p.comment = p.data[:0], p.name[:0], p.comment[:0]
 }
 
 // Err gives the error that ended the parsing, [ErrTooLong], or nil.
