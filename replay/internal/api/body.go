@@ -96,7 +96,11 @@ func (h *History) Body(p *Params) ([][]byte, error) {
 		members = set(members, "tools", h.tools)
 	}
 	if h.api.Kind == Anthropic && len(h.system) > 0 {
-		members = set(members, "system", append(append([]byte{'['}, h.system...), ']'))
+		system := h.systemText
+		if system == nil {
+			system = append(append([]byte{'['}, h.system...), ']')
+		}
+		members = set(members, "system", system)
 	}
 	for _, extra := range p.Extra {
 		more, err := parseObject(extra)

@@ -20,10 +20,13 @@ func (h *History) appendAnthropic(m *schemas.Message, salt, reasoning, signature
 	switch role {
 	case "system", "developer":
 		if h.buf[len(h.buf)-1] == '[' { // nothing said yet
-			if len(h.system) > 0 {
-				h.system = append(h.system, ',')
+			switch {
+			case blocks == "":
+			case len(h.system) == 0:
+				h.system, h.systemText = append(h.system, blocks...), soleText(m, salt)
+			default:
+				h.system, h.systemText = append(append(h.system, ','), blocks...), nil
 			}
-			h.system = append(h.system, blocks...)
 			return nil
 		}
 		role = "user"
@@ -45,6 +48,18 @@ func (h *History) appendAnthropic(m *schemas.Message, salt, reasoning, signature
 		h.item("role", role, "content", rawJSON("["+blocks+"]"))
 	}
 	return nil
+}
+
+// soleText gives the text of a message that is nothing but one text, as a JSON string; nil for any other.
+func soleText(m *schemas.Message, salt string) []byte {
+	if m.Parts == nil {
+		return appendQuoted(nil, salt+str(m.Content))
+	}
+	parts, err := readParts(*m.Parts)
+	if err != nil || len(parts) != 1 || parts[0].Kind != "text" || parts[0].Text == nil || parts[0].CacheControl != nil {
+		return nil
+	}
+	return appendQuoted(nil, salt+*parts[0].Text)
 }
 
 // blocks gives a message's content as the inside of a list of Anthropic's blocks.

@@ -22,16 +22,19 @@ type History struct {
 	opts HistoryOptions
 	n    int
 
-	buf     []byte // the body's beginning, up to the end of the last message
-	system  []byte // Anthropic's top-level system, as the inside of a JSON list of text blocks
-	tools   []byte // in the API's form
-	body    []member
-	open    bool // Anthropic: the last message is a list of tool results that may grow
-	ids     map[string]string
-	tail    []byte
-	members []member
-	options []member
-	segs    [2][]byte
+	buf    []byte // the body's beginning, up to the end of the last message
+	system []byte // Anthropic's top-level system, as the inside of a JSON list of text blocks
+	// systemText is the system as a JSON string, nil unless it is one text: some servers of
+	// this API take no list.
+	systemText []byte
+	tools      []byte // in the API's form
+	body       []member
+	open       bool // Anthropic: the last message is a list of tool results that may grow
+	ids        map[string]string
+	tail       []byte
+	members    []member
+	options    []member
+	segs       [2][]byte
 }
 
 // member is one member of a JSON object.

@@ -86,7 +86,7 @@ func TestBodies(t *testing.T) {
 			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"4°"},{"type":"tool_result","tool_use_id":"call_2","content":"noon"}]},` +
 			`{"role":"assistant","content":"It is \"cold\"."},{"role":"user","content":"thanks"}],` +
 			`"model":"m","stream":true,"max_tokens":7,"seed":3,"temperature":0.5,"tools":[{"name":"get","description":"d","input_schema":{"type":"object"}}],` +
-			`"system":[{"type":"text","text":"S:Be brief.\n"}]}`,
+			`"system":"S:Be brief.\n"}`,
 		Ollama: `{"messages":[{"role":"system","content":"S:Be brief.\n"},{"role":"user","content":"look","images":["iVBORw=="]},` +
 			`{"role":"assistant","content":"","tool_calls":[{"function":{"name":"get","arguments":{"city":"Zürich"}}},{"function":{"name":"now","arguments":{}}}]},` +
 			`{"role":"tool","content":"4°","tool_name":"get","tool_call_id":"call_1"},{"role":"tool","content":"noon","tool_name":"now","tool_call_id":"call_2"},` +
@@ -99,6 +99,42 @@ func TestBodies(t *testing.T) {
 		}
 		if h.Messages() != 7 {
 			t.Errorf("%s: %d messages", kind, h.Messages())
+		}
+	}
+}
+
+// TestAnthropicSystem sends what is one text as one text, which is the form that every server of the API takes, and
+// anything else as a list of blocks.
+func TestAnthropicSystem(t *testing.T) {
+	parts := func(raw string) schemas.Message { return schemas.Message{Role: "system", Parts: &raw} }
+	for want, system := range map[string][]schemas.Message{
+		`"S:a"`: {msg("system", "a")},
+		`"S:b"`: {parts(`[{"type":"text","text":"b"}]`)},
+		`[{"type":"text","text":"S:a"},{"type":"text","text":"b"}]`: {msg("system", "a"), msg("developer", "b")},
+		`[{"type":"text","text":"S:"},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]`: {
+			parts(`[{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]`)},
+		`"a"`: {msg("system", ""), msg("system", "a")},
+	} {
+		a, err := New("anthropic")
+		if err != nil {
+			t.Fatal(err)
+		}
+		salt := "S:"
+		if want == `"a"` {
+			salt = ""
+		}
+		h, err := a.NewHistory(HistoryOptions{Salt: salt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range append(system, msg("user", "u")) {
+			if err := h.Append(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := members(t, body(t, h, &Params{}))["system"]
+		if wanted := members(t, `{"system":`+want+`}`)["system"]; !reflect.DeepEqual(got, wanted) {
+			t.Errorf("%v, want %s", got, want)
 		}
 	}
 }
