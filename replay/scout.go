@@ -161,11 +161,12 @@ func (r *run) findFigures(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("--scrape: %w", err)
 		}
-		o := options(client, path)
-		if _, err := scrape.Find(ctx, o, []string{path}); err != nil {
+		found, err := scrape.Find(ctx, options(client, path), []string{path})
+		if err != nil {
 			r.warn(fmt.Sprintf("--scrape: %v", err))
+			found = path // it may come
 		}
-		r.scrapes = append(r.scrapes, scrape.New(o))
+		r.scrapes = append(r.scrapes, scrape.New(options(client, found)))
 	}
 	known := map[string]bool{}
 	for _, s := range r.servers {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -42,8 +43,8 @@ const (
 //
 // Sources: the metrics pages of vLLM (docs, "Production Metrics"), SGLang ("Production Metrics"),
 // TensorRT-LLM (trtllm-serve; Prometheus names as in the gateway API inference extension's model server
-// protocol), llama.cpp (server README), text-generation-inference ("Metrics") and Dynamo ("Metrics
-// Catalog").
+// protocol), llama.cpp (server README), text-generation-inference ("Metrics"), Dynamo ("Metrics
+// Catalog") and LiteLLM's proxy ("Prometheus metrics", counted when a request ends); testdata has pages as servers sent them.
 var names = []struct {
 	name string
 	fold fold
@@ -62,10 +63,12 @@ var names = []struct {
 		"llamacpp:kv_cache_usage_ratio", "dynamo_component_gpu_cache_usage_percent", "dynamo_component_kvstats_gpu_cache_usage_percent", "kvCacheStats.usedNumBlocks",
 	}},
 	{CacheHits, sum, []string{
-		"vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits", "sglang:cached_tokens", "dynamo_frontend_cached_tokens", "kvCacheStats.reusedBlocks",
+		"vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits", "sglang:cached_tokens", "dynamo_frontend_cached_tokens",
+		"litellm_input_cached_tokens_metric", "kvCacheStats.reusedBlocks",
 	}},
 	{CacheQueries, sum, []string{
-		"vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries", "dynamo_frontend_input_sequence_tokens", "kvCacheStats.missedBlocks",
+		"vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries", "dynamo_frontend_input_sequence_tokens",
+		"litellm_input_tokens_metric", "kvCacheStats.missedBlocks",
 	}},
 	{CacheHitRate, top, []string{
 		"sglang:cache_hit_rate", "trtllm_kv_cache_hit_rate", "vllm:gpu_prefix_cache_hit_rate",
@@ -76,10 +79,11 @@ var names = []struct {
 	}},
 	{GenerationToken, sum, []string{
 		"vllm:generation_tokens", "sglang:generation_tokens", "llamacpp:tokens_predicted", "tgi_request_generated_tokens",
-		"dynamo_frontend_output_tokens", "dynamo_frontend_output_sequence_tokens",
+		"dynamo_frontend_output_tokens", "dynamo_frontend_output_sequence_tokens", "litellm_output_tokens_metric",
 	}},
 	{PromptTokens, sum, []string{
 		"vllm:prompt_tokens", "sglang:prompt_tokens", "tgi_request_input_length", "dynamo_frontend_input_sequence_tokens",
+		"litellm_input_tokens_metric",
 	}},
 	{PromptEvaluated, sum, []string{"llamacpp:prompt_tokens"}},
 }
@@ -123,7 +127,23 @@ func parse(body []byte) (figures []figure, err error) {
 		}
 		found[short] = all
 	}
-	return normalise(found)
+	figures, err = normalise(found)
+	if errors.Is(err, errNoFigures) && slices.ContainsFunc(slices.Collect(maps.Keys(families)), isServers) {
+		return nil, nil // they come with the first request (Dynamo, LiteLLM)
+	}
+	return figures, err
+}
+
+// isServers says whether a figure is one of a known kind of server, by how its name begins.
+func isServers(family string) bool {
+	for _, n := range names {
+		for _, raw := range n.raw {
+			if i := strings.IndexAny(raw, ":_"); i >= 0 && strings.HasPrefix(family, raw[:i+1]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // samples are the values of one of a server's own figures: one for each engine, model or rank.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -78,16 +79,38 @@ func Candidates(base string) []string {
 	return append(paths, "/prometheus/metrics")
 }
 
-// Find gives the first of the paths that has figures of a known name now, "" with an error if none has.
+// moved is the error of a path that redirects.
+type moved struct {
+	status int
+	to     *url.URL // nil: nowhere
+}
+
+func (m *moved) Error() string {
+	if m.to == nil {
+		return fmt.Sprintf("HTTP %d", m.status)
+	}
+	public := url.URL{Scheme: m.to.Scheme, Host: m.to.Host, Path: m.to.Path} // without user, query and fragment
+	return fmt.Sprintf("HTTP %d to %s", m.status, public.String())
+}
+
+// Find gives the first of the paths that has figures of a known name now, "" with an error if none has. A path
+// that redirects to another one of the same server (LiteLLM's /metrics, to /metrics/) stands for that one.
 func Find(ctx context.Context, o Options, paths []string) (string, error) {
 	var problems []error
 	for _, path := range paths {
-		o.Path = path
-		_, err := New(o).scrape(ctx)
-		if err == nil {
-			return path, nil
+		for range 3 { // no ring of redirects
+			o.Path = path
+			_, err := New(o).scrape(ctx)
+			if err == nil {
+				return path, nil
+			}
+			problems = append(problems, err)
+			var m *moved
+			if !errors.As(err, &m) || m.to == nil || m.to.Host != "" && !strings.HasSuffix(o.Source, "://"+m.to.Host) {
+				break
+			}
+			path = m.to.RequestURI()
 		}
-		problems = append(problems, err)
 	}
 	return "", errors.Join(problems...)
 }
@@ -133,10 +156,14 @@ func (s *Scraper) scrape(ctx context.Context) ([]schemas.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	from := s.o.Now()
-	status, _, body, err := s.o.Fetch(ctx, http.MethodGet, s.o.Path, nil)
+	status, header, body, err := s.o.Fetch(ctx, http.MethodGet, s.o.Path, nil)
 	at := from + (s.o.Now()-from)/2
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("HTTP %d", status)
+		m := &moved{status: status}
+		if place := header.Get("Location"); place != "" && status >= 300 && status < 400 {
+			m.to, _ = url.Parse(place)
+		}
+		err = m
 	}
 	var figures []figure
 	if err == nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -114,19 +116,51 @@ dynamo_frontend_input_sequence_tokens_count{model="a"} 2
 		if err != nil {
 			t.Errorf("%s: %v", c.server, err)
 		}
-		var got []string
-		for _, f := range figures {
-			got = append(got, fmt.Sprintf("%s=%v", f.name, f.value))
-		}
-		if s := strings.Join(got, " "); s != c.want {
+		if s := show(figures); s != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.server, s, c.want)
 		}
 	}
-	for _, bad := range []string{"", "<html>", "go_goroutines 7\n", "{", `{"a":1}`, `[1]`, "vllm:num_requests_running NaN\n"} {
+	for _, bad := range []string{"", "<html>", "go_goroutines 7\n", "{", `{"a":1}`, `[1]`} {
 		if figures, err := parse([]byte(bad)); err == nil {
 			t.Errorf("%q gave %v", bad, figures)
 		}
 	}
+}
+
+// TestRealPages reads pages as servers of these versions sent them under load (labels shortened, histograms' buckets
+// left out), against counts taken from the pages by hand.
+func TestRealPages(t *testing.T) {
+	for file, want := range map[string]string{
+		"vllm-0.32.0.txt":     "running=0 waiting=0 kv_usage=0 prefix_cache_hits=161024 prefix_cache_queries=239315 preemptions=0 generation_tokens=7596 prompt_tokens=239315",
+		"dynamo-1.6.1.txt":    "running=20 waiting=0 prefix_cache_hits=188464 prefix_cache_queries=271269 generation_tokens=12194 prompt_tokens=271269",
+		"litellm-1.108.7.txt": "prefix_cache_hits=180080 prefix_cache_queries=239960 generation_tokens=7961 prompt_tokens=239960",
+	} {
+		body, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		figures, err := parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := show(figures); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
+		}
+	}
+	// Before the first request, Dynamo and LiteLLM show nothing of a known name, but who they are.
+	for _, body := range []string{"dynamo_frontend_model_ready{model=\"m\"} 1\n", "litellm_in_flight_requests 1\n", "vllm:num_requests_running NaN\n"} {
+		if figures, err := parse([]byte(body)); err != nil || len(figures) > 0 {
+			t.Errorf("%s: %v, %v", body, figures, err)
+		}
+	}
+}
+
+func show(figures []figure) string {
+	var got []string
+	for _, f := range figures {
+		got = append(got, fmt.Sprintf("%s=%v", f.name, f.value))
+	}
+	return strings.Join(got, " ")
 }
 
 // round answers requests in memory.
@@ -223,12 +257,24 @@ func TestEndDuringScrape(t *testing.T) {
 
 // TestHostile has answers without figures, of other statuses, and errors; and finds the path that has some.
 func TestHostile(t *testing.T) {
-	server := round(func(r *http.Request) (*http.Response, error) {
-		switch r.URL.Path {
+	server := round(func(req *http.Request) (*http.Response, error) {
+		switch req.URL.Path {
 		case "/good":
 			return response(200, strings.NewReader(vllmText)), nil
 		case "/redirect":
 			return response(302, strings.NewReader("")), nil
+		case "/moved", "/moved/further":
+			r := response(307, strings.NewReader(""))
+			r.Header.Set("Location", map[string]string{"/moved": "/moved/further", "/moved/further": "http://h/good?all=1"}[req.URL.Path])
+			return r, nil
+		case "/elsewhere":
+			r := response(307, strings.NewReader(""))
+			r.Header.Set("Location", "https://user:word@login.example/good?secret=1")
+			return r, nil
+		case "/ring":
+			r := response(307, strings.NewReader(""))
+			r.Header.Set("Location", "/ring")
+			return r, nil
 		case "/cut":
 			return nil, errors.New("reading: cut off")
 		case "/text":
@@ -245,13 +291,15 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for want, paths := range map[string][]string{"/prometheus/metrics": Candidates("/v1"), "/good": {"/none", "/good"}} {
+	for want, paths := range map[string][]string{"/prometheus/metrics": Candidates("/v1"), "/good": {"/none", "/good"}, "/good?all=1": {"/moved"}} {
 		if found, err := Find(t.Context(), o, paths); err != nil || found != want {
 			t.Errorf("found %q, %v", found, err)
 		}
 	}
-	if _, err := Find(t.Context(), o, []string{"/none"}); err == nil {
-		t.Error("figures were found where there are none")
+	for path, words := range map[string]string{"/none": "HTTP 404", "/ring": "HTTP 307 to /ring", "/elsewhere": "HTTP 307 to https://login.example/good"} {
+		if _, err := Find(t.Context(), o, []string{path}); err == nil || !strings.HasSuffix(err.Error(), words) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 
