@@ -153,6 +153,10 @@ func TestCountsAndRatesByHand(t *testing.T) {
 		!near(float64(c.ErrorRate), 1.0/3) || c.Conversations != 4 || c.ErrorKinds["cut"] != 1 || c.Retried != 1 {
 		t.Errorf("counts %+v", c)
 	}
+	rows[2].Status = string(schemas.StatusAbandoned) // nobody knows what it would have taken either
+	if c := analyzeOne(t, runOfRows(t, rows, &schemas.RunMeta{}, o), o).Total.Counts; c.Censored != 1 || c.Failed != 1 || c.Sent != 3 {
+		t.Errorf("counts with one that its user left %+v", c)
+	}
 	th := r.Total.Throughput
 	// The main phase lasts one second, in which a warm-up turn ended too. In flight: 0-3, 0-700, 100-500, 600-1000 ms.
 	if math.Abs(float64(th.Requests)-2) > 1e-8 || th.PeakInFlight != 2 || math.Abs(float64(th.MeanInFlight)-1.503) > 1e-8 {

@@ -45,8 +45,8 @@ func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
 			c.OK = n
 		case status.Failed():
 			c.Failed += n
-		case status == schemas.StatusCanceled:
-			c.Censored = n
+		case status == schemas.StatusCanceled, status == schemas.StatusAbandoned:
+			c.Censored += n
 		}
 		if status.Sent() {
 			c.Sent += n

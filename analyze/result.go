@@ -146,7 +146,7 @@ type Counts struct {
 	OK            int64                    `json:"ok"`                    // finished; what latencies cover
 	Failed        int64                    `json:"failed"`                // errors of the server or of the way to it
 	ErrorRate     Num                      `json:"error_rate"`            // failed / sent
-	Censored      int64                    `json:"censored"`              // in flight when the run stopped them: their latency is unknown
+	Censored      int64                    `json:"censored"`              // in flight when the run stopped them, or gave them up as --cancel asked: their latency is unknown
 	InFlightAtEnd int64                    `json:"in_flight_at_end"`      // sent in the window, still running at its end
 	Conversations int64                    `json:"conversations"`         // conversation instances among the rows
 	ErrorKinds    map[string]int64         `json:"error_kinds,omitempty"` // failed turns by kind of failure

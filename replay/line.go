@@ -155,7 +155,7 @@ func (l *line) Do(ctx context.Context, outputTokens int64, row *schemas.Request)
 		LeaveAfter: cfg.leaveAfter(l.c.Row, l.c.Pass, row.Turn),
 	}, row)
 	if !l.discard && (cfg.SaveText || l.r.verifier != nil) {
-		row.Text = answer.Message.Content
+		row.Text, row.ToolCalls = answer.Message.Content, answer.Message.ToolCalls
 		if answer.Reasoning != "" {
 			row.ReasoningText = &answer.Reasoning
 		}
@@ -164,7 +164,7 @@ func (l *line) Do(ctx context.Context, outputTokens int64, row *schemas.Request)
 		v.compare(row)
 	}
 	if !cfg.SaveText {
-		row.Text, row.ReasoningText = nil, nil
+		row.Text, row.ReasoningText, row.ToolCalls = nil, nil, nil
 	}
 	return answer
 }

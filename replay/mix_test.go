@@ -159,49 +159,57 @@ func TestAbandonedTurns(t *testing.T) {
 	}
 }
 
-// Answers are held against a first run's.
+// Answers are held against a first run's, text and tool calls alike, whatever the order of the requests was: a simulated
+// server of the same seed gives the same ones, one of another seed others.
 func TestVerifyOutput(t *testing.T) {
-	first, _ := simulate(t, "base=1ms&itl=0s&prefill=0&slots=0")
 	dir := t.TempDir()
 	cfg := Config{
-		Dataset: writeDataset(t, talks(10, 3, 0)), URLs: []string{first}, Concurrency: 1, SaveText: true, History: "recorded", NoProbe: true, Scrape: []string{"none"},
-		Output: filepath.Join(dir, "first.parquet"),
+		Dataset: writeDataset(t, talks(10, 3, 0)), Concurrency: 5, SaveText: true, History: "live", Sampling: `{"temperature":0}`, NoProbe: true, Scrape: []string{"none"},
 	}
-	out, _, err := replayed(t, cfg, Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := schemas.SealRun(cfg.Output, &out.Meta, false); err != nil {
-		t.Fatal(err)
-	}
-	// A server of the same seed gives the same answers in the same order; one of another seed others.
-	for seed, different := range map[string]int64{"0": 0, "5": 30} {
-		url, _ := simulate(t, "base=1ms&itl=0s&prefill=0&slots=0&seed="+seed)
-		again := cfg
-		again.URLs, again.Output, again.SaveText, again.VerifyOutput = []string{url}, "", false, cfg.Output
-		out, rows, err := replayed(t, again, Hooks{})
+	for _, tt := range []struct {
+		first, again string
+		different    int64
+	}{{"", "", 0}, {"", "seed=5", 30}, {"tools=1", "tools=1", 0}, {"tools=1", "tools=1&seed=5", 30}, {"tools=0.5", "tools=0.5", 0}} {
+		const sim = "base=1ms&itl=100us&jitter=0.5&prefill=0&slots=0&"
+		first, again := cfg, cfg
+		url, _ := simulate(t, sim+tt.first)
+		first.URLs, first.Output = []string{url}, filepath.Join(t.TempDir(), "first.parquet")
+		out, rows, err := replayed(t, first, Hooks{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := out.Meta.Verification
-		if v == nil || v.Compared != 30 || v.Different != different || v.Missing != 0 || v.File != "first.parquet" || (v.Conversations > 0) != (different > 0) {
-			t.Errorf("seed %s: %+v", seed, v)
-		}
 		for _, row := range rows {
-			if row.OutputSame == nil || *row.OutputSame != (different == 0) || row.Text != nil {
-				t.Fatalf("seed %s: row %+v", seed, row)
+			if calls := row.ToolCalls != nil; tt.first != "tools=0.5" && calls != (tt.first != "") || row.Text == nil && !calls {
+				t.Fatalf("%+v", row)
 			}
 		}
-		if said := strings.Contains(strings.Join(out.Meta.Warnings, "\n"), "30 of 30 answers differ"); said != (different > 0) {
-			t.Errorf("seed %s: warnings %q", seed, out.Meta.Warnings)
+		if _, err := schemas.SealRun(first.Output, &out.Meta, false); err != nil {
+			t.Fatal(err)
+		}
+		url, _ = simulate(t, sim+tt.again)
+		again.URLs, again.SaveText, again.Concurrency, again.VerifyOutput = []string{url}, false, 1, first.Output
+		if out, rows, err = replayed(t, again, Hooks{}); err != nil {
+			t.Fatal(err)
+		}
+		v := out.Meta.Verification
+		if v == nil || v.Compared != 30 || v.Different != tt.different || v.Missing != 0 || v.File != "first.parquet" || (v.Conversations > 0) != (tt.different > 0) {
+			t.Errorf("%+v: %+v", tt, v)
+		}
+		for _, row := range rows {
+			if row.OutputSame == nil || *row.OutputSame != (tt.different == 0) || row.Text != nil || row.ToolCalls != nil {
+				t.Fatalf("%+v: row %+v", tt, row)
+			}
+		}
+		if said := strings.Contains(strings.Join(out.Meta.Warnings, "\n"), "30 of 30 answers differ"); said != (tt.different > 0) {
+			t.Errorf("%+v: warnings %q", tt, out.Meta.Warnings)
 		}
 	}
 	bad := cfg
-	bad.Output, bad.VerifyOutput, bad.Sampling = "", cfg.Output, `{"temperature":0.7}`
+	bad.URLs, bad.Output, bad.VerifyOutput, bad.Sampling = []string{"http://127.0.0.1:1"}, filepath.Join(dir, "x.parquet"), filepath.Join(dir, "none.parquet"), `{"temperature":0.7}`
 	if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), "--verify-output") {
 		t.Errorf("a temperature of 0.7: %v", err)
 	}
-	bad.Sampling, bad.VerifyOutput, bad.Output = "", filepath.Join(dir, "none.parquet"), filepath.Join(dir, "x.parquet")
+	bad.Sampling = ""
 	if _, _, err := replayed(t, bad, Hooks{}); err == nil || !strings.Contains(err.Error(), "--verify-output") {
 		t.Errorf("no first run: %v", err)
 	}

@@ -38,8 +38,8 @@ func newVerifier(file string) (*verifier, error) {
 		if err != nil {
 			return nil, err
 		}
-		if schemas.Status(row.Status) == schemas.StatusOK && row.Text != nil {
-			v.first[place{row.ConversationID, row.Instance, row.Turn}] = answerHash(&row)
+		if sum, ok := answerHash(&row); ok {
+			v.first[place{row.ConversationID, row.Instance, row.Turn}] = sum
 		}
 	}
 	if len(v.first) == 0 {
@@ -48,22 +48,28 @@ func newVerifier(file string) (*verifier, error) {
 	return v, nil
 }
 
-// answerHash gives a fingerprint of the answer in a row's text columns.
-func answerHash(row *schemas.Request) [sha256.Size]byte {
-	text, reasoning := "", ""
-	if row.Text != nil {
-		text = *row.Text
+// answerHash gives a fingerprint of the answer in a row's text columns, false where there is none. Of tool calls it has
+// the functions and their arguments: the calls' identifiers are made up anew for each answer.
+func answerHash(row *schemas.Request) (sum [sha256.Size]byte, ok bool) {
+	if schemas.Status(row.Status) != schemas.StatusOK || row.Text == nil && row.ToolCalls == nil {
+		return sum, false
 	}
-	if row.ReasoningText != nil {
-		reasoning = *row.ReasoningText
+	var answer struct {
+		Text, Reasoning *string
+		Calls           []struct{ Function json.RawMessage }
 	}
-	b, _ := json.Marshal([2]string{text, reasoning}) // of two texts: no error
-	return sha256.Sum256(b)
+	answer.Text, answer.Reasoning = row.Text, row.ReasoningText
+	if row.ToolCalls != nil {
+		_ = json.Unmarshal([]byte(*row.ToolCalls), &answer.Calls) // parley wrote it
+	}
+	b, _ := json.Marshal(answer) // nothing of it can fail
+	return sha256.Sum256(b), true
 }
 
 // compare holds a row with its text against the first run, and notes the outcome in the row.
 func (v *verifier) compare(row *schemas.Request) {
-	if schemas.Status(row.Status) != schemas.StatusOK || row.Text == nil {
+	sum, ok := answerHash(row)
+	if !ok {
 		return
 	}
 	want, ok := v.first[place{row.ConversationID, row.Instance, row.Turn}]
@@ -73,7 +79,7 @@ func (v *verifier) compare(row *schemas.Request) {
 		v.found.Missing++
 		return
 	}
-	same := answerHash(row) == want
+	same := sum == want
 	row.OutputSame = &same
 	v.found.Compared++
 	if !same {

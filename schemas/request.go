@@ -131,6 +131,7 @@ type Request struct {
 
 	Text          *string           `parquet:"text,optional,zstd" doc:"The answer's text, when --save-text asked for it."`
 	ReasoningText *string           `parquet:"reasoning_text,optional,zstd" doc:"The reasoning's text, when --save-text asked for it."`
+	ToolCalls     *string           `parquet:"tool_calls,optional,zstd" since:"1.1" doc:"The answer's tool calls (a JSON array in the form of OpenAI), when --save-text asked for it."`
 	OutputSame    *bool             `parquet:"output_same,optional" since:"1.1" doc:"The answer equals that of the same turn in the run which --verify-output names; null where there was nothing to compare."`
 	PrefixGroup   *string           `parquet:"prefix_group,optional,dict" doc:"The conversation's prefix group."`
 	Tags          map[string]string `parquet:"tags" doc:"The conversation's tags."`

@@ -131,7 +131,7 @@ func (c *collector) room() bool {
 // rowBytes estimates the memory of a row.
 func rowBytes(r *schemas.Request) int64 {
 	n := 1200 + 8*(cap(r.ChunkNS)+cap(r.ChunkTokens))
-	for _, s := range []*string{r.Text, r.ReasoningText, r.ErrorMessage} {
+	for _, s := range []*string{r.Text, r.ReasoningText, r.ToolCalls, r.ErrorMessage} {
 		if s != nil {
 			n += len(*s)
 		}

@@ -20,6 +20,7 @@ type ask struct {
 	MaxOutputTokens     *int            `json:"max_output_tokens"`
 	MinTokens           *int            `json:"min_tokens"`
 	IgnoreEOS           *bool           `json:"ignore_eos"`
+	Temperature         *float64        `json:"temperature"`
 	StreamOptions       *streamOptions  `json:"stream_options"`
 	Messages            []wireMessage   `json:"messages"`
 	Prompt              json.RawMessage `json:"prompt"`
@@ -28,7 +29,8 @@ type ask struct {
 	Instructions        string          `json:"instructions"`
 	Tools               json.RawMessage `json:"tools"`
 	Options             struct {
-		NumPredict *int `json:"num_predict"`
+		NumPredict  *int     `json:"num_predict"`
+		Temperature *float64 `json:"temperature"`
 	} `json:"options"`
 	ReturnProgress bool `json:"return_progress"`
 }
@@ -99,6 +101,15 @@ func (a *ask) has(member string) bool {
 		return a.StreamOptions != nil && a.StreamOptions.ContinuousUsageStats != nil
 	}
 	return false
+}
+
+// greedy says whether the request asks for the one most likely answer.
+func (a *ask) greedy() bool {
+	t := a.Temperature
+	if t == nil {
+		t = a.Options.Temperature
+	}
+	return t != nil && *t == 0
 }
 
 // limit gives the most tokens that the request allows, 0 for no limit.

@@ -11,6 +11,9 @@
 // moments lie on an absolute schedule that starts at the request's arrival (or, if it had to queue, when
 // its slot came free): a late wake-up delays one chunk and not the rest.
 //
+// At temperature 0 an answer is a function of the prompt, as far as its text and kind go; at any other one no two of a
+// server are alike.
+//
 // The model never preempts a running request: vllm:num_preemptions_total is there and stays 0.
 //
 // # Truth

@@ -189,6 +189,11 @@ func (j *job) shape(ask *ask, seed uint64) error {
 		a.model = cfg.Model
 	}
 	a.prompt = j.prompt.tokens
+	draw := j.truth.Seq // what chance goes by
+	if ask.greedy() {
+		draw = j.prompt.chain
+		a.tag, a.rnd = tagWord(draw), derive(cfg.Seed, "text", draw)
+	}
 	a.progress = ask.ReturnProgress && d.timings
 	if o := ask.StreamOptions; o != nil {
 		a.includeUsage = o.IncludeUsage
@@ -219,10 +224,10 @@ func (j *job) shape(ask *ask, seed uint64) error {
 	}
 	if a.reasoning < n {
 		switch {
-		case unit(derive(cfg.Seed, "tools", j.truth.Seq)) < cfg.Tools && (j.x == chat || j.x == messages || j.x == responses || j.x == ollamaChat):
+		case unit(derive(cfg.Seed, "tools", draw)) < cfg.Tools && (j.x == chat || j.x == messages || j.x == responses || j.x == ollamaChat):
 			a.tool, a.toolName, a.finish = true, ask.toolName(), "tool_calls" // a call is whole at any length
 			a.nameApart = j.x == messages || j.x == responses
-		case unit(derive(cfg.Seed, "refusal", j.truth.Seq)) < cfg.Refusal && (j.x == chat || j.x == responses):
+		case unit(derive(cfg.Seed, "refusal", draw)) < cfg.Refusal && (j.x == chat || j.x == responses):
 			a.refusal = true
 		}
 	}
