@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -19,6 +20,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,6 +103,85 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server may change its keys at any time, and ask the client to change its own (RFC 8446, 4.6.3): in the middle of a
+// stream, too. Go's server never does; OpenSSL's does when it is told to.
+func TestTLSKeyUpdate(t *testing.T) {
+	openssl, err := exec.LookPath("openssl")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	cert, key, _ := identity(t)
+	server := exec.Command(openssl, "s_server", "-accept", "127.0.0.1:0", "-cert", cert, "-key", key, "-tls1_3", "-naccept", "1", "-msg")
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Wait()
+	defer server.Process.Kill()
+	lines := bufio.NewScanner(out)
+	said := func(what string) string {
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), what) {
+				return lines.Text()
+			}
+		}
+		t.Errorf("the server ended without %q", what)
+		return ""
+	}
+	c := newClient(t, func() Options {
+		o := options("https://" + strings.TrimPrefix(said("ACCEPT "), "ACCEPT "))
+		o.Insecure = true
+		return o
+	}())
+	say := func(text string) {
+		time.Sleep(20 * time.Millisecond) // it looks for commands at the begin of what it reads at once
+		io.WriteString(in, text)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for range 2 {
+			said("POST /v1/chat/completions") // with the client's new keys the second time
+			say(sseHead + "Transfer-Encoding: chunked\r\n\r\n")
+			events := strings.SplitAfter(sseBody, "\n\n")
+			for i, event := range events[:len(events)-1] {
+				chunk := fmt.Sprintf("0%x\r\n%s\r\n", len(event), event) // no command begins with a 0
+				if i == len(events)-2 {
+					chunk += "0\r\n\r\n"
+				}
+				say(chunk)
+				switch i {
+				case 0:
+					say("k\n")
+					said(">>> TLS 1.3, Handshake [length 0005], KeyUpdate")
+				case 1:
+					say("K\n")
+					said("<<< TLS 1.3, Handshake [length 0005], KeyUpdate")
+				}
+			}
+		}
+	}()
+	for i := range 2 {
+		row, answer := turn(t, c, context.Background(), TurnRequest{})
+		expect(t, row, schemas.StatusOK, "")
+
+		if *answer.Message.Content != "Hello you" || *row.ConnReused != (i == 1) {
+			t.Errorf("turn %d: %s, reused %t", i, *answer.Message.Content, *row.ConnReused)
+		}
+	}
+	<-served
 }
 
 // identity makes a certificate for a client that signs itself, and gives the files of it and of its key.
