@@ -215,7 +215,7 @@ func newRunResult(r *run, f *frame, w window) *RunResult {
 		ToolVer: r.meta.ToolVersion, Seed: r.meta.Seed, Config: r.meta.Config, Dataset: r.meta.Dataset,
 		Targets: r.meta.Targets, Clock: r.meta.Clock, Host: r.meta.Host, Health: r.meta.Health,
 		Calibrated: r.meta.Calibration, Window: w.result,
-		offered: r.meta.OfferedRate, concurrency: r.meta.Concurrency,
+		Offered: r.meta.OfferedRate, Concurrency: r.meta.Concurrency, Plan: r.meta.Plan,
 	}
 	for _, p := range r.parts {
 		res.Files = append(res.Files, p.path)

@@ -56,35 +56,36 @@ type Objective struct {
 
 // RunResult is the analysis of one run.
 type RunResult struct {
-	Label      string               `json:"label"`                   // its own label, else its file's name
-	RunID      string               `json:"run_id"`                  // the same for all shards of a run
-	Files      []string             `json:"files"`                   // what it was read from
-	Unfinished bool                 `json:"unfinished,omitempty"`    // read from a journal, or ended before its time
-	Simulated  bool                 `json:"simulated,omitempty"`     // against parley's own simulated server
-	Ended      string               `json:"ended,omitempty"`         // why the run ended
-	Origin     time.Time            `json:"origin"`                  // wall clock of moment 0
-	Duration   Num                  `json:"duration_s"`              // from the first start to the last row's end
-	ToolVer    string               `json:"tool_version"`            // of the parley that replayed
-	Seed       uint64               `json:"seed"`                    // of the schedule
-	Config     json.RawMessage      `json:"config,omitempty"`        // resolved configuration of the replay, secrets taken out
-	Dataset    schemas.DatasetRef   `json:"dataset"`                 // what was replayed
-	Targets    []schemas.Target     `json:"targets,omitempty"`       // the servers
-	Clock      schemas.ClockInfo    `json:"clock"`                   // where the moments come from
-	Host       schemas.Host         `json:"host"`                    // the client's machine
-	Health     *schemas.Health      `json:"health,omitempty"`        // how the client itself was doing
-	Calibrated *schemas.Calibration `json:"calibration,omitempty"`   // what the client added at this load
-	Verdict    schemas.Verdict      `json:"verdict"`                 // how far the figures can be trusted
-	Window     Window               `json:"window"`                  // the part of the run that the figures cover
-	Total      Group                `json:"total"`                   // the main phase in the window
-	Phases     []Group              `json:"phases,omitempty"`        // each phase over the whole run, if there are several
-	Groups     []Group              `json:"groups,omitempty"`        // by the columns asked for, within the window
-	CacheTurns []CacheTurn          `json:"cache_by_turn,omitempty"` // prefix cache reuse at each turn index, in the window
-	Jobs       *Jobs                `json:"jobs,omitempty"`          // trees of agents, in the window
-	Warnings   []Warning            `json:"warnings,omitempty"`
+	Label       string               `json:"label"`                   // its own label, else its file's name
+	RunID       string               `json:"run_id"`                  // the same for all shards of a run
+	Files       []string             `json:"files"`                   // what it was read from
+	Unfinished  bool                 `json:"unfinished,omitempty"`    // read from a journal, or ended before its time
+	Simulated   bool                 `json:"simulated,omitempty"`     // against parley's own simulated server
+	Ended       string               `json:"ended,omitempty"`         // why the run ended
+	Origin      time.Time            `json:"origin"`                  // wall clock of moment 0
+	Duration    Num                  `json:"duration_s"`              // from the first start to the last row's end
+	ToolVer     string               `json:"tool_version"`            // of the parley that replayed
+	Seed        uint64               `json:"seed"`                    // of the schedule
+	Config      json.RawMessage      `json:"config,omitempty"`        // resolved configuration of the replay, secrets taken out
+	Dataset     schemas.DatasetRef   `json:"dataset"`                 // what was replayed
+	Targets     []schemas.Target     `json:"targets,omitempty"`       // the servers
+	Clock       schemas.ClockInfo    `json:"clock"`                   // where the moments come from
+	Host        schemas.Host         `json:"host"`                    // the client's machine
+	Health      *schemas.Health      `json:"health,omitempty"`        // how the client itself was doing
+	Calibrated  *schemas.Calibration `json:"calibration,omitempty"`   // what the client added at this load
+	Verdict     schemas.Verdict      `json:"verdict"`                 // how far the figures can be trusted
+	Offered     *float64             `json:"offered_rate,omitempty"`  // conversations per second that the load asked for
+	Concurrency *int64               `json:"concurrency,omitempty"`   // conversations at once that it asked for
+	Plan        string               `json:"plan,omitempty"`          // the plan of runs that it belongs to
+	Window      Window               `json:"window"`                  // the part of the run that the figures cover
+	Total       Group                `json:"total"`                   // the main phase in the window
+	Phases      []Group              `json:"phases,omitempty"`        // each phase over the whole run, if there are several
+	Groups      []Group              `json:"groups,omitempty"`        // by the columns asked for, within the window
+	CacheTurns  []CacheTurn          `json:"cache_by_turn,omitempty"` // prefix cache reuse at each turn index, in the window
+	Jobs        *Jobs                `json:"jobs,omitempty"`          // trees of agents, in the window
+	Warnings    []Warning            `json:"warnings,omitempty"`
 
-	offered     *float64
-	concurrency *int64
-	trials      trials
+	trials trials
 }
 
 // Window is the part of a run that figures cover, and how it was found.

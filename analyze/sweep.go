@@ -37,11 +37,11 @@ func sweepRow(r *RunResult, gpus float64) SweepRow {
 		TTFTP50: at("ttft", 50), TTFTP99: at("ttft", 99), TPOTP50: at("tpot", 50), E2EP50: at("e2e", 50),
 		ErrorRate: g.Counts.ErrorRate, GoodputShare: Missing,
 	}
-	if r.concurrency != nil {
-		row.Concurrency = Num(*r.concurrency)
+	if r.Concurrency != nil {
+		row.Concurrency = Num(*r.Concurrency)
 	}
-	if r.offered != nil {
-		row.Rate = Num(*r.offered)
+	if r.Offered != nil {
+		row.Rate = Num(*r.Offered)
 	}
 	if gpus > 0 {
 		row.PerGPU, row.OutputPerGPU = row.TotalTokens/Num(gpus), row.OutputTokens/Num(gpus)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/compare"
+	"parley/analyze/export"
 	"parley/analyze/render"
 	"parley/analyze/report"
 	"parley/schemas"
@@ -27,12 +27,14 @@ type analyzeCommand struct {
 	Figures     []string  `group:"Figures" placeholder:"NAME" help:"Only these figures."`
 	GPUs        float64   `group:"Figures" name:"gpus" placeholder:"N" help:"GPUs of the server, for tokens per second per GPU."`
 
-	Format string `group:"Output" default:"table" enum:"table,json,csv,markdown,vllm-json" help:"${enum}."`
-	HTML   string `group:"Output" name:"html" placeholder:"FILE" help:"Write a report with plots: one file that opens offline."`
-	Arrow  string `group:"Output" placeholder:"FILE" help:"Write the rows as an Arrow IPC file."`
-	Output string `group:"Output" short:"o" placeholder:"FILE" help:"Write the figures to a file instead of standard output."`
-	Force  bool   `group:"Output" help:"Overwrite files."`
-	Schema string `group:"Output" placeholder:"FORMAT" help:"Print the data dictionary (markdown, json or text) and exit."`
+	Format string   `group:"Output" default:"table" enum:"table,json,csv,markdown,vllm-json,inferencex,llm-d,mlperf-endpoints,aiperf" help:"${enum}. From vllm-json on they are layouts of other programs: a file for each run, and for each stage of a run's load."`
+	HTML   string   `group:"Output" name:"html" placeholder:"FILE" help:"Write a report with plots: one file that opens offline."`
+	Arrow  string   `group:"Output" placeholder:"FILE" help:"Write the rows as an Arrow IPC file."`
+	Output string   `group:"Output" short:"o" placeholder:"FILE" help:"Write the figures to a file instead of standard output; layouts of several files to a folder."`
+	Fact   []string `group:"Output" sep:"none" placeholder:"NAME=VALUE" help:"What a run cannot know and another program's layout has a place for, such as hw=h100, tp=8 or precision=fp8. Repeatable."`
+	Facts  string   `group:"Output" type:"path" placeholder:"FILE" help:"The same from a file, NAME: VALUE in YAML or JSON."`
+	Force  bool     `group:"Output" help:"Overwrite files."`
+	Schema string   `group:"Output" placeholder:"FORMAT" help:"Print the data dictionary (markdown, json or text) and exit."`
 
 	Baseline  []string `group:"Comparison" sep:"none" placeholder:"RUN" help:"Compare with these runs: files, folders or globs. Several runs a side tell a change from chance; one a side is described. Repeatable."`
 	Gate      []string `group:"Comparison" sep:"none" placeholder:"CONDITION" help:"What must hold, such as 'ttft.p99 < +5%', 'error_rate < 1%' or 'verdict >= SUSPECT'. Exit code 3 if one failed, 4 if none failed and one is undecided. Repeatable."`
@@ -48,6 +50,8 @@ func (analyzeCommand) Help() string {
   parley analyze after.parquet --baseline before.parquet        # one run a side: a description
   parley analyze 'after/*.parquet' --baseline 'before/*.parquet' --gate 'ttft.p99 < +5%' --format markdown
   parley analyze 'sweep/*.parquet' --gpus 8 --format csv
+  parley analyze run.parquet --format llm-d -o report.json --fact hw=H100 --fact tp=8 --fact framework_version=0.14.0
+  parley analyze run.parquet --format mlperf-endpoints -o submission --facts system.yaml
   parley analyze run.parquet.journal          # a run that is going on, or was killed
   parley analyze --schema markdown`
 }
@@ -63,8 +67,22 @@ func (c *analyzeCommand) run(ctx context.Context, p *program, ui *ui) (err error
 	if err != nil {
 		return usageError(err)
 	}
+	facts, err := c.facts()
+	if err != nil {
+		return usageError(err)
+	}
+	if c.isExport() {
+		if o, err = export.Prepare(c.Format, o, facts); err != nil {
+			return usageError(err)
+		}
+		if export.IsFolder(c.Format) && c.Output == "" {
+			return usageError(fmt.Errorf("--format %s is a folder of files: name it with -o", c.Format))
+		}
+	} else if len(facts) > 0 {
+		return usageError(fmt.Errorf("--fact and --facts are for layouts of other programs: --format %s has no place for them", c.Format))
+	}
 	for _, path := range []string{c.HTML, c.Arrow, c.Output} {
-		if path == "" {
+		if path == "" || path == c.Output && c.exportsFolder() {
 			continue
 		}
 		if err := schemas.CheckOutput(path, c.Force); err != nil {
@@ -88,6 +106,12 @@ func (c *analyzeCommand) run(ctx context.Context, p *program, ui *ui) (err error
 	result, err := analyze.Analyze(ctx, runs, o)
 	if err != nil {
 		return err
+	}
+	if c.isExport() {
+		if err := errors.Join(c.export(ctx, p, ui, runs, result, o, facts), c.writeArrow(ctx, ui, runs), c.writeReport(ctx, ui, runs, result, o)); err != nil {
+			return err
+		}
+		return c.gatesCode(result.GatesOutcome())
 	}
 	if err := c.print(ctx, p, ui, runs, result, o); err != nil {
 		return err
@@ -146,31 +170,11 @@ func (c *analyzeCommand) print(ctx context.Context, p *program, ui *ui, runs *an
 		out, closeOut = f, f.finish
 		defer f.drop()
 	}
-	var err error
-	if c.Format == "vllm-json" {
-		err = printVLLM(ctx, out, runs, result, o)
-	} else {
-		err = render.Write(out, render.Format(c.Format), result, render.Options{Color: c.Output == "" && isTerminal(p.stdout) && ui.terminal})
-	}
+	err := render.Write(out, render.Format(c.Format), result, render.Options{Color: c.Output == "" && isTerminal(p.stdout) && ui.terminal})
 	if err := errors.Join(err, closeOut()); err != nil {
 		return err
 	}
 	return errors.Join(c.writeArrow(ctx, ui, runs), c.writeReport(ctx, ui, runs, result, o))
-}
-
-// printVLLM prints the layout that vllm bench serve saves: one object, or a line for each of several runs.
-func printVLLM(ctx context.Context, w io.Writer, runs *analyze.Runs, result *analyze.Result, o analyze.Options) error {
-	list, err := analyze.VLLMResults(ctx, runs, result, o)
-	if err != nil {
-		return err
-	}
-	e := json.NewEncoder(w)
-	for _, v := range list {
-		if err := e.Encode(v); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (c *analyzeCommand) writeArrow(ctx context.Context, ui *ui, runs *analyze.Runs) error {

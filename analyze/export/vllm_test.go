@@ -1,6 +1,7 @@
-package analyze
+package export
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"path/filepath"
@@ -8,20 +9,20 @@ import (
 	"strings"
 	"testing"
 
+	"parley/analyze"
 	"parley/analyze/internal/synth"
 	"parley/analyze/stat"
 	"parley/schemas"
 )
 
-// vllmOf writes rows to a file, analyzes it, and reads vLLM's layout of it back.
-func vllmOf(t *testing.T, change func(i int, r *schemas.Request), o Options) map[string]any {
+// made writes rows to a file, and gives what a layout makes of it, by the files' paths.
+func made(t *testing.T, format string, s synth.Spec, change func(i int, r *schemas.Request), o analyze.Options, facts Facts) (map[string][]byte, *analyze.Result) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.parquet")
 	w, err := schemas.Create[schemas.Request](path, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := synth.Spec{Seed: 4, Conversations: 60, Turns: 8, Slots: 8, TTFT: 60, Gap: 8, Spread: 0.3, Shared: 0.1, Chunks: 12, Failures: 0.05}
 	i := 0
 	for r := range synth.Rows(s) {
 		if change != nil {
@@ -32,27 +33,55 @@ func vllmOf(t *testing.T, change func(i int, r *schemas.Request), o Options) map
 		}
 		i++
 	}
-	if err := w.Close(synth.Meta(s)); err != nil {
+	meta := synth.Meta(s)
+	slots := int64(s.Slots)
+	meta.Concurrency = &slots
+	if err := w.Close(meta); err != nil {
 		t.Fatal(err)
 	}
-	runs := load(t, path)
-	res, err := Analyze(t.Context(), runs, o)
+	runs, err := analyze.Load(t.Context(), []string{path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := VLLMResults(t.Context(), runs, res, o)
+	defer runs.Close()
+	if o, err = Prepare(format, o, facts); err != nil {
+		t.Fatal(err)
+	}
+	res, err := analyze.Analyze(t.Context(), runs, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(list[0])
+	files, err := Files(t.Context(), format, runs, res, o, nil, facts)
 	if err != nil {
 		t.Fatal(err)
 	}
+	out := map[string][]byte{}
+	for _, f := range files {
+		var b bytes.Buffer
+		if err := f.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		out[f.Path] = b.Bytes()
+	}
+	return out, res
+}
+
+// object reads one file of JSON back.
+func object(t *testing.T, text []byte) map[string]any {
+	t.Helper()
 	var out map[string]any
 	if err := json.Unmarshal(text, &out); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %.200s", err, text)
 	}
 	return out
+}
+
+var usual = synth.Spec{Seed: 4, Conversations: 60, Turns: 8, Slots: 8, TTFT: 60, Gap: 8, Spread: 0.3, Shared: 0.1, Chunks: 12, Failures: 0.05}
+
+func vllmOf(t *testing.T, change func(i int, r *schemas.Request), o analyze.Options) map[string]any {
+	t.Helper()
+	files, _ := made(t, "vllm-json", usual, change, o, nil)
+	return object(t, files["run.json"])
 }
 
 // point reads a result as InferenceX does to make its point of it: every key that ends in ms is a number, and
@@ -69,9 +98,11 @@ func point(t *testing.T, v map[string]any) {
 	}
 }
 
+var all = analyze.WindowSpec{Kind: analyze.WindowAll}
+
 func TestVLLMAgreesWithItself(t *testing.T) {
-	for _, window := range []WindowSpec{{Kind: WindowAll}, {Kind: WindowSteady}} {
-		v := vllmOf(t, nil, Options{Window: window, Objectives: []Objective{{"ttft", 80}}})
+	for _, window := range []analyze.WindowSpec{all, {Kind: analyze.WindowSteady}} {
+		v := vllmOf(t, nil, analyze.Options{Window: window, Objectives: []analyze.Objective{{Figure: "ttft", Limit: 80}}})
 		point(t, v)
 		number := func(k string) float64 {
 			f, ok := v[k].(float64)
@@ -126,7 +157,7 @@ func TestVLLMLeavesOutTheUnknown(t *testing.T) {
 	v := vllmOf(t, func(_ int, r *schemas.Request) { // one document, no usage
 		r.FirstTokenNS, r.ChunkNS, r.ChunkTokens, r.PromptTokens, r.CompletionTokens, r.TokenSource = nil, nil, nil, nil, nil, nil
 		r.Derive()
-	}, Options{Window: WindowSpec{Kind: WindowAll}})
+	}, analyze.Options{Window: all})
 	point(t, v)
 	for k, x := range v {
 		for _, unknown := range []string{"ttft", "tpot", "itl_ms", "goodput", "total_input", "total_output", "input_lens", "output_lens"} {
@@ -148,7 +179,7 @@ func TestVLLMLeavesOutTheUnknown(t *testing.T) {
 			*r.LastTokenNS = *r.FirstTokenNS
 		}
 		r.Derive()
-	}, Options{Window: WindowSpec{Kind: WindowAll}})
+	}, analyze.Options{Window: all})
 	point(t, v)
 	if v["mean_itl_ms"] != 0.0 || v["mean_tpot_ms"] != nil {
 		t.Errorf("gaps of 0: %v, TPOT of 0: %v", v["mean_itl_ms"], v["mean_tpot_ms"])
@@ -156,56 +187,39 @@ func TestVLLMLeavesOutTheUnknown(t *testing.T) {
 }
 
 func TestVLLMResults(t *testing.T) {
-	spec := fullSpec()
-	spec.Warmup = 0 // whose turns end in the window too
-	path := writeRun(t, filepath.Join(t.TempDir(), "run.parquet"), spec)
-	runs := load(t, path)
-	o := Options{Window: WindowSpec{Kind: WindowAll}, Objectives: []Objective{{"ttft", 100}}}
-	res, err := Analyze(t.Context(), runs, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := VLLMResults(t.Context(), runs, res, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]any{}
-	var names []string
-	for _, f := range all[0].fields {
-		if got[f.name] != nil {
-			t.Errorf("%s stands twice", f.name)
-		}
-		got[f.name] = f.value
-		names = append(names, f.name)
-	}
+	spec := synth.Spec{Seed: 3, Conversations: 160, Turns: 6, Slots: 16, TTFT: 60, Gap: 8, Spread: 0.4, Shared: 0.3, Chunks: 20,
+		PerChunk: true, Cached: true, Failures: 0.05, Shed: 0.02, Looped: true, StopS: 12}
+	files, res := made(t, "vllm-json", spec, nil, analyze.Options{Window: all, Objectives: []analyze.Objective{{Figure: "ttft", Limit: 100}}}, nil)
+	got := object(t, files["run.json"])
 	for _, want := range strings.Fields(`date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency
 		duration completed failed total_input_tokens total_output_tokens request_throughput request_goodput output_throughput
 		total_token_throughput max_output_tokens_per_s max_concurrent_requests
 		mean_ttft_ms median_ttft_ms std_ttft_ms p99_ttft_ms mean_tpot_ms median_tpot_ms std_tpot_ms p99_tpot_ms
 		mean_itl_ms median_itl_ms std_itl_ms p99_itl_ms mean_e2el_ms median_e2el_ms std_e2el_ms p99_e2el_ms
 		input_lens output_lens ttfts itls start_times generated_texts errors`) {
-		if !slices.Contains(names, want) {
+		if _, ok := got[want]; !ok {
 			t.Errorf("no field %s", want)
 		}
 	}
 	total := &res.Runs[0].Total
-	if got["completed"] != total.Counts.OK || got["request_goodput"] != float64(total.Goodput.Requests) || got["date"] != "20260102-030405" || got["request_rate"] != "inf" {
+	if got["completed"] != float64(total.Counts.OK) || got["request_goodput"] != float64(total.Goodput.Requests) || got["date"] != "20260102-030405" || got["request_rate"] != "inf" {
 		t.Errorf("completed %v, date %v, rate %v", got["completed"], got["date"], got["request_rate"])
 	}
-	// TTFT is vLLM's: from the start of the request.
-	if v := got["mean_ttft_ms"].(float64); math.Abs(v/mean(t, total, "ttft_start")-1) > 1e-9 {
-		t.Errorf("mean TTFT %v, want %v", v, mean(t, total, "ttft_start"))
+	// TTFT is vLLM's: from the start of the request. ITL is the chunk gap.
+	for key, figure := range map[string]string{"mean_ttft_ms": "ttft_start", "p99_ttft_ms": "ttft_start", "mean_tpot_ms": "tpot_request", "mean_itl_ms": "chunk_gap"} {
+		f := total.Figure(figure)
+		want := float64(f.Mean)
+		if key[0] == 'p' {
+			want = float64(f.Percentile(99).Value)
+		}
+		if v := got[key].(float64); math.Abs(v/want-1) > 1e-9 {
+			t.Errorf("%s is %v, want %v", key, v, want)
+		}
 	}
-	if v := got["mean_tpot_ms"].(float64); math.Abs(v/mean(t, total, "tpot_request")-1) > 1e-9 {
-		t.Errorf("mean TPOT %v, want %v", v, mean(t, total, "tpot_request"))
-	}
-	if v := got["mean_itl_ms"].(float64); math.Abs(v/mean(t, total, "chunk_gap")-1) > 1e-9 {
-		t.Errorf("mean ITL %v, want the chunk gap's %v", v, mean(t, total, "chunk_gap"))
-	}
-	lens, errs, itls := got["output_lens"].([]int64), got["errors"].([]string), got["itls"].([][]float64)
+	lens, errs, itls := got["output_lens"].([]any), got["errors"].([]any), got["itls"].([]any)
 	for i, e := range errs {
-		if e != "" && (lens[i] != 0 || len(itls[i]) != 0) {
-			t.Errorf("request %d failed (%s) with %d tokens", i, e, lens[i])
+		if e != "" && (lens[i] != 0.0 || len(itls[i].([]any)) != 0) {
+			t.Errorf("request %d failed (%s) with %v tokens", i, e, lens[i])
 		}
 	}
 	if n := int64(len(errs)); n != total.Counts.Sent {
