@@ -86,8 +86,6 @@ func (k *clerk) close() {
 }
 
 func (k *clerk) run() {
-	rd := &reader{ds: k.e.Dataset}
-	defer rd.close()
 	for {
 		k.mu.Lock()
 		k.busy = false
@@ -106,19 +104,19 @@ func (k *clerk) run() {
 		}
 		k.busy = true
 		k.mu.Unlock()
-		k.write(rd, &job)
+		k.write(&job)
 	}
 }
 
 // write gives each of the turns its row.
-func (k *clerk) write(rd *reader, d *dropped) {
+func (k *clerk) write(d *dropped) {
 	e := k.e
 	if !e.out.alive() {
 		return // the error says why rows are missing
 	}
 	c := d.c
 	if c == nil {
-		source, err := rd.read(int64(d.Task.Row))
+		source, err := e.shelf.read(int64(d.Task.Row))
 		if err != nil {
 			e.Fail(err)
 			return

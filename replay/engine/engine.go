@@ -79,6 +79,7 @@ type Engine struct {
 	out    *collector
 	pacer  *pacer
 	clerk  clerk
+	shelf  shelf
 	window *semaphore.Weighted // of what is ready and has not begun
 
 	load context.Context // canceled: requests are cut off
@@ -128,6 +129,7 @@ func New(s Settings) *Engine {
 	e.load, e.cut = context.WithCancel(context.Background())
 	e.stop, e.halt = context.WithCancel(context.Background())
 	e.clerk.init(e)
+	e.shelf.ds = s.Dataset
 	e.out = newCollector(s.Store, newTally(), func(err error) {
 		e.Fail(fmt.Errorf("the rows can no longer be written, so the load was ended: %w", err))
 		e.cutOff(load.DropRunFailed)
@@ -145,6 +147,7 @@ func (e *Engine) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sched.Close()
+	e.shelf.close()
 }
 
 // Count has rows of an interrupted run count in the sums.

@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"iter"
+	"slices"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -39,8 +41,6 @@ func (e *Engine) mostReady() int64 {
 // ready is bounded by the window. It has the load begin when enough is ready: of a closed loop all that start
 // together, since they need their memory anyway; beyond them, or in an open loop, what the window holds.
 func (e *Engine) prepare(begun chan<- struct{}) {
-	rd := &reader{ds: e.Dataset}
-	defer rd.close()
 	begin := func() {
 		e.begin()
 		close(begun)
@@ -54,7 +54,7 @@ func (e *Engine) prepare(begun chan<- struct{}) {
 		if e.stop.Err() != nil {
 			break
 		}
-		c, weight, err := e.prepareEntry(rd, en, !started && held < first)
+		c, weight, err := e.prepareEntry(en, !started && held < first)
 		if err != nil {
 			e.Fail(err)
 			break
@@ -128,9 +128,9 @@ func (e *Engine) notTooEarly(due int64) {
 }
 
 // prepareEntry makes what starts with an entry of the schedule ready, and gives its weight in the window.
-func (e *Engine) prepareEntry(rd *reader, en load.Entry, free bool) (holder *Conversation, weight int64, err error) {
+func (e *Engine) prepareEntry(en load.Entry, free bool) (holder *Conversation, weight int64, err error) {
 	for member, turn := range e.Left.Done.Begins(e.Extent, e.Rules, en) {
-		c, err := e.ready1(rd, load.Task{K: en.K, Pass: en.Pass, Root: en.Row, Row: e.Extent.Row(en.Row, member), Member: member}, turn)
+		c, err := e.ready1(load.Task{K: en.K, Pass: en.Pass, Root: en.Row, Row: e.Extent.Row(en.Row, member), Member: member}, turn)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -147,8 +147,8 @@ func (e *Engine) prepareEntry(rd *reader, en load.Entry, free bool) (holder *Con
 
 // ready1 makes one conversation ready to be sent: its history up to the turn at which it begins is encoded, and
 // what that turn starts is ready too. What is wrong with the conversation itself becomes its rows.
-func (e *Engine) ready1(rd *reader, t load.Task, first int32) (*Conversation, error) {
-	source, err := rd.read(int64(t.Row))
+func (e *Engine) ready1(t load.Task, first int32) (*Conversation, error) {
+	source, err := e.shelf.read(int64(t.Row))
 	if err != nil {
 		return nil, err
 	}
@@ -169,15 +169,10 @@ func (e *Engine) ready1(rd *reader, t load.Task, first int32) (*Conversation, er
 
 // prepareKids makes the conversations ready that a turn starts.
 func (e *Engine) prepareKids(c *Conversation, turn int) error {
-	var rd *reader
 	for row, member := range e.Extent.Kids(c.Root, c.Member, turn) {
-		if rd == nil {
-			rd = &reader{ds: e.Dataset}
-			defer rd.close()
-		}
 		t := c.Task
 		t.Row, t.Member = row, member
-		if _, err := e.ready1(rd, t, 0); err != nil {
+		if _, err := e.ready1(t, 0); err != nil {
 			return err
 		}
 	}
@@ -198,41 +193,78 @@ func weigh(c *schemas.Conversation) int64 {
 	return int64(n)
 }
 
-// reader reads conversations by row, and does so in one go as long as the rows follow on each other.
-type reader struct {
+// shelf reads conversations by row, for whoever asks. What follows on a row that was read lately is read on from there,
+// since opening the file in the middle costs as much as reading many rows: a tree's next conversations mostly do.
+type shelf struct {
 	ds   Dataset
+	mu   sync.Mutex
+	open []*reader // the last used last
+}
+
+// reader is the dataset opened at a row.
+type reader struct {
 	next func() (schemas.Conversation, error, bool)
 	stop func()
 	row  int64
 }
 
-// maxSkip is how many rows a reader reads over instead of beginning anew.
-const maxSkip = 64
+const (
+	maxSkip = 64 // rows that are read over instead of opening the file anew
+	maxOpen = 64 // readers that are kept
+)
 
-func (r *reader) read(row int64) (schemas.Conversation, error) {
-	if r.next == nil || row < r.row || row > r.row+maxSkip {
-		r.close()
-		r.next, r.stop = iter.Pull2(r.ds.Conversations(row))
-		r.row = row
-	}
+func (s *shelf) read(row int64) (schemas.Conversation, error) {
+	r := s.take(row)
 	for {
 		c, err, ok := r.next()
 		if !ok {
-			err = fmt.Errorf("%s: row %d is not there: %w", r.ds.Path(), row, errNoRow)
+			err = fmt.Errorf("%s: row %d is not there: %w", s.ds.Path(), row, errNoRow)
 		}
 		if err != nil {
-			r.close()
+			r.stop()
 			return c, err
 		}
 		if r.row++; r.row > row {
+			s.put(r)
 			return c, nil
 		}
 	}
 }
 
-func (r *reader) close() {
-	if r.stop != nil {
+// take gives the reader that stands closest before a row, or a new one.
+func (s *shelf) take(row int64) *reader {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	best := -1
+	for i, r := range s.open {
+		if r.row <= row && row <= r.row+maxSkip && (best < 0 || r.row > s.open[best].row) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		r := s.open[best]
+		s.open = slices.Delete(s.open, best, best+1)
+		return r
+	}
+	r := &reader{row: row}
+	r.next, r.stop = iter.Pull2(s.ds.Conversations(row))
+	return r
+}
+
+func (s *shelf) put(r *reader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open = append(s.open, r); len(s.open) > maxOpen {
+		s.open[0].stop()
+		s.open = slices.Delete(s.open, 0, 1)
+	}
+}
+
+func (s *shelf) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.open {
 		r.stop()
 	}
-	r.next, r.stop = nil, nil
+	s.open = nil
 }
