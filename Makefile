@@ -8,7 +8,7 @@ RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
 LDFLAGS := -s -w
 
 .DEFAULT_GOAL := build
-.PHONY: build help demo test lint fmt bench bench-go bench-generate bench-client bench-analyze simulate soak integration install clean
+.PHONY: build help demo test lint fmt bench bench-go bench-generate bench-client check-speed bench-analyze simulate soak integration install clean
 
 help:            ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ bench-generate:  ## tokenizers against tiktoken and tokenizers, datasets against
 bench-client: build  ## what the client adds to true times, from 1 to 10,000 streams and over TLS; uses wrk if it is there
 	$(GO) run ./cmd/internal/clientbench
 	$(GO) run ./cmd/internal/clientbench -streams 1000 -no-wrk -over plain,tls,net-http,http2
+
+check-speed: build  ## limits of the scheduler and of the client, each measured again before it fails; CI runs it
+	$(GO) test -run '^$$' -bench 'Scheduler|JoinLateness' ./replay/load ./replay
+	$(GO) run ./cmd/internal/clientbench -check -streams 1000 -hold 8s -over plain,tls -parley $(BIN)/parley -llmsim $(BIN)/llmsim
 
 bench-analyze:   ## the cost of an analysis beside DuckDB's and polars'; PYTHON has them (PARLEY_PYTHON, else python3)
 	@mkdir -p $(BIN) && $(GO) build -trimpath -o $(BIN)/synthrun ./analyze/internal/synthrun

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -1090,10 +1091,17 @@ func BenchmarkScheduler(b *testing.B) {
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
 			for b.Loop() {
 				step()
 			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			runtime.ReadMemStats(&after)
+			rate := float64(b.N) / b.Elapsed().Seconds()
+			b.ReportMetric(rate, "events/s")
+			if n := after.Mallocs - before.Mallocs; b.N > 100_000 && (rate < 1e6 || n > uint64(b.N)/1000) {
+				b.Errorf("%.0f events per second and %d allocations in %d events; at least a million and none are promised", rate, n, b.N)
+			}
 		})
 	}
 }

@@ -87,7 +87,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.IntVar(&o.tokens, "tokens", 0, "tokens per answer; 0 is 100 up to 2,000 streams, 60 up to 5,000, 20 above")
 	f.BoolVar(&o.noWrk, "no-wrk", false, "leave the comparison with wrk out")
 	over := f.String("over", "plain", "what the streams go over, one row each: plain, tls, net-http (net/http's client, as through a proxy), http2 (over TLS)")
-	f.BoolVar(&o.check, "check", false, "fail when a limit of the client's design does not hold")
+	f.BoolVar(&o.check, "check", false, "fail when a limit of the client's design does not hold in three measurements: other work on the machine can only make one fail")
 	f.StringVar(&o.keep, "keep", "", "folder for the files of the runs; otherwise they are removed")
 	f.StringVar(&o.parley, "parley", "", "parley program; otherwise built from this module")
 	f.StringVar(&o.llmsim, "llmsim", "", "llmsim program; otherwise built from this module")
@@ -147,21 +147,44 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		fmt.Fprintln(stderr, "clientbench: wrk is not installed (Debian: apt-get install wrk): no comparison with it")
 		o.noWrk = true
 	}
-	machine := describeMachine()
-	var results []*result
+	for try := 1; ; try++ {
+		results, err := o.measureAll(ctx, dir, stderr)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(stdout, describeMachine(), "\n", o.describe(), "\n")
+		printTable(stdout, results)
+		problems := checkLimits(results)
+		for _, p := range problems {
+			fmt.Fprintf(stdout, "- does not hold: %s\n", p)
+		}
+		switch {
+		case len(problems) == 0:
+			fmt.Fprintln(stdout, "All limits that these loads test hold.")
+			return nil
+		case !o.check:
+			return nil
+		case try == 3:
+			return fmt.Errorf("%d limits do not hold", len(problems))
+		}
+	}
+}
+
+// measureAll measures each of the loads.
+func (o *options) measureAll(ctx context.Context, dir string, stderr io.Writer) (results []*result, err error) {
 	idle := int64(0) // the client's memory with one stream
 	for _, l := range o.loads() {
 		fmt.Fprintf(stderr, "clientbench: %s\n", l)
 		r, err := o.measure(ctx, dir, l)
 		if err != nil {
-			return fmt.Errorf("%s: %w", l, err)
+			return nil, fmt.Errorf("%s: %w", l, err)
 		}
 		if idle == 0 && l.streams > 1 {
 			one := l
 			one.over, one.streams, one.requests, one.rate, one.ttft, one.itl, one.tokens, one.noWrk = plain, 1, 1, 0, 10*time.Millisecond, 10*time.Millisecond, 10, true
 			base, err := o.measure(ctx, dir, one)
 			if err != nil {
-				return fmt.Errorf("memory of an idle client: %w", err)
+				return nil, fmt.Errorf("memory of an idle client: %w", err)
 			}
 			idle = base.streamPeak
 		} else if idle == 0 {
@@ -170,17 +193,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		r.idleMemory = idle
 		results = append(results, r)
 	}
-	fmt.Fprint(stdout, machine, "\n", o.describe(), "\n")
-	printTable(stdout, results)
-	problems := checkLimits(results)
-	for _, p := range problems {
-		fmt.Fprintf(stdout, "- does not hold: %s\n", p)
-	}
-	if len(problems) == 0 {
-		fmt.Fprintln(stdout, "All limits that these loads test hold.")
-	}
-	if o.check && len(problems) > 0 {
-		return fmt.Errorf("%d limits do not hold", len(problems))
-	}
-	return nil
+	return results, nil
 }
