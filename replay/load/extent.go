@@ -17,10 +17,10 @@ import (
 // those that others start or wait for.
 type Extent struct {
 	path    string
-	turns   []int32         // turns of each row
-	roots   []int32         // rows that start by themselves, in the order of their arrival
-	offsets []time.Duration // recorded arrival of each root; nil unless asked for
-	trees   map[int32]*tree // of roots that start others
+	turns   []int32            // turns of each row
+	roots   []int32            // rows that start by themselves, in the order of their arrival
+	offsets []time.Duration    // recorded arrival of each root; nil unless asked for
+	trees   map[int32][]member // of roots that start others: the root first, parents before their children
 
 	Turns       int64  // in all rows
 	Empty       int    // rows without a turn: they are passed over
@@ -30,18 +30,14 @@ type Extent struct {
 	FirstBeyond string // the first of Beyond, in words
 }
 
-// tree is a conversation that starts by itself, with all those that it and its descendants start.
-type tree struct {
-	members []member // parents before their children; the root is the first
-	turns   int64    // of all members
-}
-
+// member is a conversation of a tree: of one that starts by itself, with all those that it and its descendants start.
 type member struct {
 	id         string
 	row        int32
 	turns      int32
 	parent     int32         // -1 for the root
 	parentTurn int32         // the turn of the parent that starts it
+	rootTurn   int32         // the turn of the root that starts it, directly or not
 	fromEnd    bool          // its delay begins at the end of that turn, not at its start
 	delay      time.Duration //
 	pause      Pause         // before its first turn, if that joins others
@@ -67,15 +63,15 @@ func (m *member) joinsAt(turn int32) []int32 {
 	return nil
 }
 
-// startsWith says whether a conversation starts when the member's turn begins.
-func (t *tree) startsWith(m *member, turn int32) bool {
-	for _, k := range m.kids {
-		if kid := &t.members[k]; kid.parentTurn == turn && !kid.fromEnd {
-			return true
-		}
+// members gives the tree of a root, which may be the root alone.
+func (x *Extent) members(root int32) []member {
+	if t := x.trees[root]; t != nil {
+		return t
 	}
-	return false
+	return []member{x.single(root)}
 }
+
+func (x *Extent) single(row int32) member { return member{row: row, turns: x.turns[row], parent: -1} }
 
 // Conversations gives the number of rows.
 func (x *Extent) Conversations() int64 { return int64(len(x.turns)) }
@@ -83,12 +79,9 @@ func (x *Extent) Conversations() int64 { return int64(len(x.turns)) }
 // Kids gives the rows of the conversations that a turn of a conversation starts, and their members' numbers.
 func (x *Extent) Kids(root, member int32, turn int) iter.Seq2[int32, int32] {
 	return func(yield func(row, member int32) bool) {
-		t := x.trees[root]
-		if t == nil {
-			return
-		}
-		for _, k := range t.members[member].kids {
-			if kid := &t.members[k]; int(kid.parentTurn) == turn && !yield(kid.row, k) {
+		t := x.members(root)
+		for _, k := range t[member].kids {
+			if kid := &t[k]; int(kid.parentTurn) == turn && !yield(kid.row, k) {
 				return
 			}
 		}
@@ -96,27 +89,24 @@ func (x *Extent) Kids(root, member int32, turn int) iter.Seq2[int32, int32] {
 }
 
 // ID gives the conversation_id of a member of a tree that has several, "" for a single conversation.
-func (x *Extent) ID(root, member int32) string {
-	if t := x.trees[root]; t != nil {
-		return t.members[member].id
-	}
-	return ""
-}
+func (x *Extent) ID(root, member int32) string { return x.members(root)[member].id }
+
+// Row gives the row of a member of a root's tree.
+func (x *Extent) Row(root, member int32) int32 { return x.members(root)[member].row }
 
 // Parent gives the member and the turn that start a member, false for one that starts by itself.
 func (x *Extent) Parent(root, member int32) (parent, turn int32, ok bool) {
-	if t := x.trees[root]; t != nil && member > 0 {
-		return t.members[member].parent, t.members[member].parentTurn, true
-	}
-	return 0, 0, false
+	m := x.members(root)[member]
+	return m.parent, m.parentTurn, m.parent >= 0
 }
 
 // Size gives the number of conversations of a root's tree, and of their turns.
 func (x *Extent) Size(root int32) (conversations int, turns int64) {
-	if t := x.trees[root]; t != nil {
-		return len(t.members), t.turns
+	t := x.members(root)
+	for i := range t {
+		turns += int64(t[i].turns)
 	}
-	return 1, int64(x.turns[root])
+	return len(t), turns
 }
 
 // kin is what the outlines say of a conversation that another one starts, or whose turns join others.
@@ -132,7 +122,7 @@ type kin struct {
 // Survey reads the outlines of all conversations. The rules say whether their recorded arrivals count, and how
 // long their pauses are.
 func Survey(path string, outlines func() iter.Seq2[schemas.Outline, error], r *Rules) (*Extent, error) {
-	x := &Extent{path: path, trees: map[int32]*tree{}}
+	x := &Extent{path: path, trees: map[int32][]member{}}
 	var relatives []kin
 	wanted := map[string]bool{} // ids that others name
 	starts := map[int32]time.Duration{}
@@ -271,21 +261,24 @@ func (x *Extent) plant(outlines func() iter.Seq2[schemas.Outline, error], relati
 		if rooted[row] {
 			continue
 		}
-		t := &tree{members: []member{{id: names[row], row: row, turns: x.turns[row], parent: -1}}}
+		t := []member{x.single(row)}
+		t[0].id = names[row]
 		at := map[int32]int32{row: 0}
-		for i := 0; i < len(t.members); i++ {
-			for _, k := range kids[t.members[i].row] {
-				n := int32(len(t.members))
+		for i := 0; i < len(t); i++ {
+			for _, k := range kids[t[i].row] {
+				n := int32(len(t))
 				m := k.member
-				m.id, m.row, m.turns, m.parent = k.id, k.row, x.turns[k.row], int32(i)
-				t.members = append(t.members, m)
-				t.members[i].kids = append(t.members[i].kids, n)
+				m.id, m.row, m.turns, m.parent, m.rootTurn = k.id, k.row, x.turns[k.row], int32(i), t[i].rootTurn
+				if i == 0 {
+					m.rootTurn = m.parentTurn
+				}
+				t = append(t, m)
+				t[i].kids = append(t[i].kids, n)
 				at[k.row] = n
 			}
 		}
-		for i := range t.members {
-			m := &t.members[i]
-			t.turns += int64(m.turns)
+		for i := range t {
+			m := &t[i]
 			if k := byRow[m.row]; k != nil {
 				for turn, ids := range k.joins {
 					j := join{turn: turn}
@@ -298,7 +291,7 @@ func (x *Extent) plant(outlines func() iter.Seq2[schemas.Outline, error], relati
 						}
 						if !slices.Contains(j.of, n) {
 							j.of = append(j.of, n)
-							t.members[n].joiners = append(t.members[n].joiners, joiner{int32(i), turn})
+							t[n].joiners = append(t[n].joiners, joiner{int32(i), turn})
 						}
 					}
 					if len(j.of) > 0 {
@@ -325,36 +318,28 @@ func (x *Extent) plant(outlines func() iter.Seq2[schemas.Outline, error], relati
 
 // checkJoins refuses a tree in which turns wait for each other in a circle: they would never start. It plays
 // the tree through.
-func (x *Extent) checkJoins(t *tree) error {
-	next := make([]int32, len(t.members)) // of each member: turns that can begin, and so end
+func (x *Extent) checkJoins(t []member) error {
+	next := make([]int32, len(t)) // of each member: turns that can begin, and so end
 	for moved := true; moved; {
 		moved = false
-		for i := range t.members {
-			m := &t.members[i]
+		for i := range t {
+			m := &t[i]
 			if m.parent >= 0 && next[m.parent] <= m.parentTurn {
 				continue
 			}
-			for next[i] < m.turns && joined(t, next, m.joinsAt(next[i])) {
+			waits := func(n int32) bool { return next[n] < t[n].turns }
+			for next[i] < m.turns && !slices.ContainsFunc(m.joinsAt(next[i]), waits) {
 				next[i]++
 				moved = true
 			}
 		}
 	}
-	for i := range t.members {
-		if m := &t.members[i]; next[i] < m.turns {
+	for i := range t {
+		if m := &t[i]; next[i] < m.turns {
 			return fmt.Errorf("%s: turn %d of the conversation of row %d waits, through joins, for itself", x.path, next[i], m.row)
 		}
 	}
 	return nil
-}
-
-func joined(t *tree, next []int32, of []int32) bool {
-	for _, n := range of {
-		if next[n] < t.members[n].turns {
-			return false
-		}
-	}
-	return true
 }
 
 func (x *Extent) orderByStart(starts map[int32]time.Duration) error {
@@ -446,24 +431,16 @@ func firstTurn(x *Extent, r *Rules, k int64, root int32) int32 {
 // if that is not over, each with the turn at which it goes on: those that start as soon as the entry does.
 func (d Done) Begins(x *Extent, r *Rules, e Entry) iter.Seq2[int32, int32] {
 	return func(yield func(member, turn int32) bool) {
-		t := x.trees[e.Row]
-		if t == nil {
-			if p := d[Key{e.Row, e.Pass}]; p.Turns > 0 {
-				yield(0, p.Turns)
-			} else {
-				yield(0, firstTurn(x, r, e.K, e.Row))
-			}
-			return
-		}
-		for i := range t.members {
-			m := &t.members[i]
+		t := x.members(e.Row)
+		for i := range t {
+			m := &t[i]
 			p := d[Key{m.row, e.Pass}]
 			switch {
 			case p.Turns >= m.turns:
 				continue
 			case p.Turns == 0 && i == 0:
 				p.Turns = firstTurn(x, r, e.K, e.Row)
-			case p.Turns == 0 && d[Key{t.members[m.parent].row, e.Pass}].Sent <= m.parentTurn:
+			case p.Turns == 0 && d[Key{t[m.parent].row, e.Pass}].Sent <= m.parentTurn:
 				continue
 			}
 			if !yield(int32(i), p.Turns) {
@@ -491,24 +468,11 @@ func (x *Extent) Planned(r *Rules) int64 {
 // before gives the turns of a tree that are over when its root begins with a turn: those of the root before
 // it, and those of the conversations that these started.
 func (x *Extent) before(root, first int32) int64 {
-	t := x.trees[root]
-	if t == nil || first == 0 {
-		return int64(first)
-	}
 	total := int64(first)
-	for _, k := range t.members[0].kids {
-		if t.members[k].parentTurn < first {
-			total += t.under(k)
+	for _, m := range x.members(root)[1:] {
+		if m.rootTurn < first {
+			total += int64(m.turns)
 		}
-	}
-	return total
-}
-
-// under gives the turns of a member and of all that it starts.
-func (t *tree) under(i int32) int64 {
-	total := int64(t.members[i].turns)
-	for _, k := range t.members[i].kids {
-		total += t.under(k)
 	}
 	return total
 }
@@ -542,22 +506,5 @@ func (d Done) over(x *Extent, e Entry) bool {
 	if len(d) == 0 {
 		return false
 	}
-	t := x.trees[e.Row]
-	if t == nil {
-		return d[Key{e.Row, e.Pass}].Turns >= x.turns[e.Row]
-	}
-	for i := range t.members {
-		if d[Key{t.members[i].row, e.Pass}].Turns < t.members[i].turns {
-			return false
-		}
-	}
-	return true
-}
-
-// Row gives the row of a member of a root's tree.
-func (x *Extent) Row(root, member int32) int32 {
-	if t := x.trees[root]; t != nil {
-		return t.members[member].row
-	}
-	return root
+	return !slices.ContainsFunc(x.members(e.Row), func(m member) bool { return d[Key{m.row, e.Pass}].Turns < m.turns })
 }
