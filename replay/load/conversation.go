@@ -83,12 +83,12 @@ func (s *Scheduler) instance(e Entry) *instance {
 		in.convs[i].join, in.convs[i].joined = None, -1
 	}
 	root := &in.convs[0]
-	root.first = firstTurn(s.x, s.r, e.K, e.Row)
-	root.next = root.first
+	begins := firstTurn(s.x, s.r, e.K, e.Row)
+	root.first, root.next = begins, begins
 	for m := range in.convs { // what others had done before the root's first turn, or before an interruption
 		c := &in.convs[m]
 		p := s.done[Key{in.members[m].row, e.Pass}]
-		if m > 0 && in.members[m].rootTurn < root.first {
+		if m > 0 && in.members[m].rootTurn < begins {
 			p.Turns = in.members[m].turns
 		}
 		c.sent = p.Sent
