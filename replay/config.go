@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/replay/internal/api"
+	"parley/replay/internal/wire"
 	"parley/replay/load"
 	"parley/schemas"
 )
@@ -119,17 +120,15 @@ type Config struct {
 	ConnectTimeout time.Duration `json:"connect_timeout,omitempty"` // name look-up, connect and TLS; 0 is 30 s
 	NewConnections bool          `json:"new_connections,omitempty"` // each request has a connection of its own, made for it
 
-	CAFile        string `json:"ca_file,omitempty"`
-	ClientCert    string `json:"client_cert,omitempty"` // certificate that the client shows, and its key
-	ClientKey     string `json:"client_key,omitempty"`
-	Insecure      bool   `json:"insecure,omitempty"`
-	HTTP2         bool   `json:"http2,omitempty"`
-	Proxy         string `json:"-"`
-	UnixSocket    string `json:"unix_socket,omitempty"`
-	Path          string `json:"path,omitempty"`           // of the requests, in the place of what the API and the URL make
-	UserClock     bool   `json:"user_clock,omitempty"`     // no kernel time stamps
-	MaxTextBytes  int    `json:"max_text_bytes,omitempty"` // longest answer; 0 is 64 MiB
-	MaxEventBytes int    `json:"max_event_bytes,omitempty"`
+	CAFile     string `json:"ca_file,omitempty"`
+	ClientCert string `json:"client_cert,omitempty"` // certificate that the client shows, and its key
+	ClientKey  string `json:"client_key,omitempty"`
+	Insecure   bool   `json:"insecure,omitempty"`
+	HTTP2      bool   `json:"http2,omitempty"`
+	Proxy      string `json:"-"`
+	UnixSocket string `json:"unix_socket,omitempty"`
+	Path       string `json:"path,omitempty"`       // of the requests, in the place of what the API and the URL make
+	UserClock  bool   `json:"user_clock,omitempty"` // no kernel time stamps
 
 	Shard   string    `json:"shard,omitempty"` // i/n: every nth conversation of the same schedule; "" is 0/1
 	StartAt time.Time `json:"start_at,omitzero"`
@@ -188,18 +187,8 @@ func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
 		bad("url", "missing: give the server's base URL, such as http://127.0.0.1:8000")
 	}
 	for _, text := range s.URLs {
-		u, err := url.Parse(text)
-		switch {
-		case err != nil:
-			bad("url", "not a URL: %w (does it lack http:// in front?)", hideURL(err))
-		case u.Scheme == "unix" || u.Scheme == "http+unix":
-			// The transport checks the path.
-		case u.Scheme != "http" && u.Scheme != "https":
-			bad("url", "%s: the scheme has to be http or https (or unix:/path of a socket)", u.Redacted())
-		case u.Host == "":
-			bad("url", "%s names no host", u.Redacted())
-		case u.Fragment != "":
-			bad("url", "%s: a server's URL has no fragment", PublicURL(text))
+		if err := wire.CheckURL(text); err != nil {
+			bad("url", "%w", err)
 		}
 	}
 	if s.API == "" {
@@ -265,11 +254,6 @@ func (s *settled) settleLoad(bad func(flag, format string, args ...any)) {
 		bad("ramp", "%v is longer than the first stage (%v), within which it raises the load", r.Ramp, stages[0].For)
 	}
 	closed := len(r.Concurrency) > 0
-	for flag, n := range map[string]int{"max-conversations": s.MaxConversations, "max-in-flight": s.MaxInFlight} {
-		if n < 0 {
-			bad(flag, "%d: has to be positive", n)
-		}
-	}
 	if s.MaxConversations > 0 && closed {
 		bad("max-conversations", "caps an open loop (--rate): a closed loop has --concurrency")
 	}
@@ -294,9 +278,6 @@ func (s *settled) settleLoad(bad func(flag, format string, args ...any)) {
 			bad(flag, "%d leaves nothing for shard %d of %d: give at least %d", n, r.Shard, r.Shards, r.Shards)
 		}
 	}
-	if s.ThinkCap < 0 {
-		bad("think-cap", "%v is negative", s.ThinkCap)
-	}
 	r.ThinkCap = s.ThinkCap
 	var err error
 	if r.Think, err = load.ParseScale(s.Think); err != nil {
@@ -304,9 +285,6 @@ func (s *settled) settleLoad(bad func(flag, format string, args ...any)) {
 	}
 	if r.Tool, err = load.ParseScale(s.ToolTime); err != nil {
 		bad("tool-time", "%w", err)
-	}
-	if s.Ramp < 0 {
-		bad("ramp", "%v is negative", s.Ramp)
 	}
 	if s.Stagger && !closed {
 		bad("stagger", "needs --concurrency: an open loop has no first conversations that run at once")
@@ -370,9 +348,20 @@ func (s *settled) settleArrivals(bad func(flag, format string, args ...any)) {
 
 func (s *settled) settleStops(bad func(flag, format string, args ...any)) {
 	counted := s.Grace == 0 // the grace of a count lets each turn come to its own limit, unless one was given
-	for flag, d := range map[string]time.Duration{"duration": s.Duration, "deadline": s.Deadline, "min-duration": s.MinDuration, "warmup-time": s.WarmupTime} {
-		if d < 0 {
+	for flag, d := range map[string]time.Duration{
+		"duration": s.Duration, "deadline": s.Deadline, "min-duration": s.MinDuration, "warmup-time": s.WarmupTime, "think-cap": s.ThinkCap, "ramp": s.Ramp,
+		"keep-idle": s.KeepIdle, "connect-timeout": s.ConnectTimeout,
+	} {
+		if d < 0 && (d != None || flag != "keep-idle" && flag != "connect-timeout") {
 			bad(flag, "%v is negative", d)
+		}
+	}
+	for flag, n := range map[string]int64{
+		"requests": s.Requests, "loops": int64(s.Loops), "warmup": s.Warmup, "min-tokens": s.MinTokens, "retries": int64(s.Retries),
+		"max-conversations": int64(s.MaxConversations), "max-in-flight": int64(s.MaxInFlight),
+	} {
+		if n < 0 {
+			bad(flag, "%d is negative", n)
 		}
 	}
 	for _, d := range []struct {
@@ -392,15 +381,6 @@ func (s *settled) settleStops(bad func(flag, format string, args ...any)) {
 		case *d.v < 0:
 			bad(d.flag, "%v is negative", *d.v)
 		}
-	}
-	if s.Requests < 0 {
-		bad("requests", "%d: has to be positive", s.Requests)
-	}
-	if s.Loops < 0 {
-		bad("loops", "%d: has to be positive", s.Loops)
-	}
-	if s.Warmup < 0 {
-		bad("warmup", "%d: has to be 0 or more", s.Warmup)
 	}
 	if s.MinDuration > 0 && s.Requests == 0 {
 		bad("min-duration", "goes with --requests: a run that stops by time has --duration")
@@ -449,25 +429,12 @@ func (s *settled) settleRequests(bad func(flag, format string, args ...any)) {
 		}
 		s.tokensFrom, s.tokens = "number", n
 	}
-	if s.MinTokens < 0 {
-		bad("min-tokens", "%d is negative", s.MinTokens)
-	}
-	if s.Retries < 0 {
-		bad("retries", "%d is negative", s.Retries)
-	}
 	for _, b := range []struct{ flag, text string }{{"sampling", s.Sampling}, {"extra-body", s.ExtraBody}} {
 		if b.text == "" {
 			continue
 		}
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(b.text), &object); err != nil || object == nil {
-			bad(b.flag, "not a JSON object: %v", err)
-			continue
-		}
-		for _, name := range []string{"messages", "stream", "prompt", "input"} {
-			if _, ok := object[name]; ok {
-				bad(b.flag, "sets %q, which parley decides itself", name)
-			}
+		if err := api.CheckExtra([]byte(b.text)); err != nil {
+			bad(b.flag, "%w", err)
 		}
 		s.extra = append(s.extra, json.RawMessage(b.text))
 	}
@@ -503,11 +470,6 @@ func (s *settled) settleAnswers(bad func(flag, format string, args ...any)) {
 			bad("cancel", "%w", err)
 		}
 	}
-	for flag, d := range map[string]time.Duration{"keep-idle": s.KeepIdle, "connect-timeout": s.ConnectTimeout} {
-		if d < 0 && d != None {
-			bad(flag, "%v is negative", d)
-		}
-	}
 	if s.NewConnections {
 		if s.Preconnect > 0 {
 			bad("new-connections", "means that none is made beforehand: leave --preconnect out")
@@ -538,15 +500,6 @@ func (s *settled) outputTokens(turn *schemas.Turn) int64 {
 		return max(0, *turn.OutputTokens)
 	}
 	return 0
-}
-
-// hideURL gives the reason of a failed url.Parse without the text, in which a password may stand.
-func hideURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }
 
 // MarshalJSON gives the configuration for a file: without keys, header values, and passwords in URLs.

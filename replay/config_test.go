@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 		{"shard without a place", with(closed(), func(c *Config) { c.Shard = "4/8" }), []string{"--concurrency: 4 leaves nothing for shard 4 of 8"}},
 		{"times", with(closed(), func(c *Config) { c.Duration, c.Ramp, c.Timeout = -1, -1, -5 }), []string{"--duration", "--ramp", "--timeout"}},
 		{"no limits", with(closed(), func(c *Config) { c.Timeout, c.IdleTimeout, c.Grace = None, None, None }), nil},
-		{"URL", with(closed(), func(c *Config) { c.URLs = []string{"ftp://h", "http://", "http://h/#q", "http://a b"} }), []string{"ftp://h: the scheme", "names no host", "no fragment", "not a URL"}},
+		{"URL", with(closed(), func(c *Config) { c.URLs = []string{"ftp://h", "http://", "http://h/#q", "http://a b"} }), []string{`URLs of the scheme "ftp"`, "has no host", "must not have a fragment", "cannot be read"}},
 		{"Unix socket", with(closed(), func(c *Config) { c.URLs = []string{"unix:/run/llm.sock"} }), nil},
 		{"API", with(closed(), func(c *Config) { c.API = "grpc" }), []string{"--api"}},
 		{"stages", with(closed(), func(c *Config) {
@@ -76,7 +76,7 @@ func TestValidate(t *testing.T) {
 		{"error budget", with(closed(), func(c *Config) { c.MaxErrors = "many" }), []string{"--max-errors: \"many\""}},
 		{"a minimum alone", with(closed(), func(c *Config) { c.MinDuration = 1 }), []string{"--min-duration: goes with --requests"}},
 		{"tool time", with(closed(), func(c *Config) { c.ToolTime = "slow" }), []string{"--tool-time: \"slow\""}},
-		{"extra body", with(closed(), func(c *Config) { c.ExtraBody, c.Sampling = "[1]", `{"messages":[]}` }), []string{"--extra-body", "--sampling: sets \"messages\""}},
+		{"extra body", with(closed(), func(c *Config) { c.ExtraBody, c.Sampling = "[1]", `{"messages":[]}` }), []string{"--extra-body", "--sampling: it must not set \"messages\""}},
 		{"header", with(closed(), func(c *Config) { c.Headers = []string{"no colon", "a b: c", "ok: a\nb"} }), []string{"NAME:TEMPLATE", "no name of a header", "no line ends"}},
 		{"body field", with(closed(), func(c *Config) { c.BodyFields = []string{"=x"} }), []string{"--body-field"}},
 		{"counts", with(closed(), func(c *Config) {
@@ -170,11 +170,14 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// With each place standing for itself, the value is as it was given.
-		got := h.fill(func(place string) string { return "{" + place + "}" })
 		_, want, _ := strings.Cut(text, ":")
-		if got != strings.TrimSpace(want) {
-			t.Errorf("%q became %q", text, got)
+		if h.text != strings.TrimSpace(want) {
+			t.Errorf("%q became %q", text, h.text)
+		}
+		// Each place is filled once, and what fills it is not looked at again.
+		filled := strings.NewReplacer(places("{turn}", "1", "r", "x", "0")...).Replace(h.text)
+		if h.places != (filled != h.text) || strings.Count(filled, "{turn}") != strings.Count(h.text, "{conversation}") {
+			t.Errorf("%q became %q", text, filled)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"parley/replay/engine"
 	"parley/replay/internal/api"
@@ -35,11 +36,11 @@ func newClient(cfg *settled, url string, clk *clock.Clock, dial dialer) (*wire.C
 		Timeout: limitOf(cfg.Timeout), IdleTimeout: limitOf(cfg.IdleTimeout), Retries: cfg.Retries,
 		ConnectTimeout: cfg.ConnectTimeout, KeepIdle: cfg.KeepIdle, ClientCert: cfg.ClientCert, ClientKey: cfg.ClientKey,
 		CAFile: cfg.CAFile, Insecure: cfg.Insecure, HTTP2: cfg.HTTP2, Proxy: cfg.Proxy,
-		Dial: dial, UserClock: cfg.UserClock, MaxText: cfg.MaxTextBytes, MaxEvent: cfg.MaxEventBytes,
+		Dial: dial, UserClock: cfg.UserClock,
 	}
 	for _, h := range cfg.headers {
-		if len(h.parts) == 1 {
-			o.Headers = append(o.Headers, api.Header{Name: h.name, Value: h.parts[0]})
+		if !h.places {
+			o.Headers = append(o.Headers, api.Header{Name: h.name, Value: h.text})
 		}
 	}
 	return wire.New(o)
@@ -125,30 +126,17 @@ func (l *line) Do(ctx context.Context, outputTokens int64, row *schemas.Request)
 	if body := l.c.Turns[row.Turn].Body; body != nil {
 		l.params.Body = *body
 	}
-	value := func(place string) string {
-		switch place {
-		case "conversation":
-			return l.c.ID
-		case "instance":
-			return strconv.FormatInt(l.c.Pass, 10)
-		case "turn":
-			return strconv.FormatInt(row.Turn, 10)
-		case "request":
-			return row.RequestID
-		default:
-			return row.RunID
+	l.headers, l.params.Fields = l.headers[:0], l.params.Fields[:0]
+	if len(cfg.headers)+len(cfg.fields) > 0 {
+		fill := strings.NewReplacer(places(l.c.ID, strconv.FormatInt(row.Turn, 10), row.RequestID, row.RunID, strconv.FormatInt(l.c.Pass, 10))...)
+		for _, h := range cfg.headers {
+			if h.places {
+				l.headers = append(l.headers, api.Header{Name: h.name, Value: fill.Replace(h.text)})
+			}
 		}
-	}
-	l.headers = l.headers[:0]
-	for i := range cfg.headers {
-		if h := &cfg.headers[i]; len(h.parts) > 1 {
-			l.headers = append(l.headers, api.Header{Name: h.name, Value: h.fill(value)})
+		for _, f := range cfg.fields {
+			l.params.Fields = append(l.params.Fields, api.Field{Name: f.name, Value: fill.Replace(f.text)})
 		}
-	}
-	l.params.Fields = l.params.Fields[:0]
-	for i := range cfg.fields {
-		f := &cfg.fields[i]
-		l.params.Fields = append(l.params.Fields, api.Field{Name: f.name, Value: f.fill(value)})
 	}
 	answer := l.Session.Do(ctx, wire.TurnRequest{
 		RequestID: row.RequestID, Params: &l.params, Headers: l.headers, DiscardText: l.discard,

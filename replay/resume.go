@@ -190,7 +190,7 @@ func flagText(name string, value json.RawMessage) string {
 	flag := "--" + strings.ReplaceAll(name, "_", "-")
 	if known, ok := map[string]string{
 		"concurrency_stages": "--concurrency", "rate_stages": "--rate", "headers": "--header", "body_fields": "--body-field",
-		"echo_headers": "--echo-header", "simulated_servers": "--url", "simulated": "--url sim:", "max_text_bytes": "--save-text",
+		"echo_headers": "--echo-header", "simulated_servers": "--url", "simulated": "--url sim:",
 	}[name]; ok {
 		flag = known
 	}

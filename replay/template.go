@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// template is the value of a header or body field with places for what is known of a request.
+// template is the value of a header or body field, perhaps with places for what is known of a request.
 type template struct {
-	name  string
-	parts []string // texts and places in turn: text, place, text, ...
+	name, text string
+	places     bool // it has some
 }
 
-// templatePlaces are what a template may have.
-var templatePlaces = []string{"conversation", "turn", "request", "run", "instance"}
+// places are what a template may have, and in turn what fills them for a request.
+func places(conversation, turn, request, run, instance string) []string {
+	return []string{"{conversation}", conversation, "{turn}", turn, "{request}", request, "{run}", run, "{instance}", instance}
+}
 
 // parseTemplate parses NAME<sep>TEMPLATE. Its errors do not repeat the value, which may be a secret.
 func parseTemplate(text, sep string) (template, error) {
@@ -31,35 +33,6 @@ func parseTemplate(text, sep string) (template, error) {
 	if strings.ContainsAny(value, "\r\n\x00") {
 		return template{}, fmt.Errorf("%s: a value has no line ends", name)
 	}
-	t := template{name: name}
-	for {
-		i := -1
-		place := ""
-		for _, p := range templatePlaces {
-			if j := strings.Index(value, "{"+p+"}"); j >= 0 && (i < 0 || j < i) {
-				i, place = j, p
-			}
-		}
-		if i < 0 {
-			t.parts = append(t.parts, value)
-			return t, nil
-		}
-		t.parts = append(t.parts, value[:i], place)
-		value = value[i+len(place)+2:]
-	}
-}
-
-// fill gives the value with its places filled in.
-func (t *template) fill(value func(place string) string) string {
-	if len(t.parts) == 1 {
-		return t.parts[0]
-	}
-	var b strings.Builder
-	for i, p := range t.parts {
-		if i%2 == 1 {
-			p = value(p)
-		}
-		b.WriteString(p)
-	}
-	return b.String()
+	filled := strings.NewReplacer(places("", "", "", "", "")...).Replace(value)
+	return template{name, value, filled != value}, nil
 }

@@ -5,11 +5,11 @@ import (
 	"net"
 )
 
-// CheckLimits raises the process's limit of open files as far as it may, and tells by an error that names
-// the limit whether n connections at once, with some files beside them, do not fit.
+// CheckLimits tells by an error that names the process's limit of open files whether n connections at once, with some
+// files beside them, do not fit. The Go runtime has raised the limit as far as it may.
 func CheckLimits(n int) error {
 	const others = 64 // the dataset, the journal, the runtime's own, telemetry
-	most, err := raiseFiles(uint64(n) + others)
+	most, err := fileLimit()
 	if err != nil {
 		return fmt.Errorf("reading the limit of open files: %w", err)
 	}

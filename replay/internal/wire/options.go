@@ -238,6 +238,12 @@ type target struct {
 	origin   string // the same without its path
 }
 
+// CheckURL says what is wrong with a server's URL, without repeating what may be secret in it.
+func CheckURL(text string) error {
+	_, err := parseTarget(&Options{URL: text})
+	return err
+}
+
 // parseTarget reads the URL. Its errors never repeat the URL's user, query or fragment.
 func parseTarget(o *Options) (target, error) {
 	var t target
