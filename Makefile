@@ -52,8 +52,8 @@ bench: build bench-go bench-generate bench-client  ## all benchmarks; about half
 bench-go:        ## Go benchmarks: time and allocations per operation
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-bench-generate:  ## tokenizers against tiktoken and tokenizers, datasets against bare tokenizing; needs node, npm and python3
-	sh generate/tokenizer/reference/run.sh $(or $(CACHE),$(HOME)/.cache/parley/tokenizers) bench
+bench-generate:  ## tokenizers against tiktoken and tokenizers, datasets against bare tokenizing; needs node, npm and python3; BENCH=bench-short is what CI runs
+	sh generate/tokenizer/reference/run.sh $(or $(CACHE),$(HOME)/.cache/parley/tokenizers) $(or $(BENCH),bench)
 
 bench-client: build  ## what the client adds to true times, from 1 to 10,000 streams and over TLS; uses wrk if it is there
 	$(GO) run ./cmd/internal/clientbench

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"parley/generate"
 )
 
@@ -25,24 +27,28 @@ func TestLongRecord(t *testing.T) {
 	line := "a line of a long \"log\", with a number and an \u00e9\n"
 	repeated := func() string { return strings.Repeat(line, longMegabytes*1_000_000/len(line)) }
 	for _, c := range []struct {
-		name string
-		text func() string
+		name  string
+		text  func() string
+		write func(t *testing.T, path string, chats ...[]chatMessage)
 	}{
-		{"repeated.jsonl", repeated},
-		{"words.jsonl", randomWords},
+		{"repeated.jsonl", repeated, writeLines},
+		{"words.jsonl", randomWords, writeLines},
+		{"dictionary.parquet", repeated, writeDictionary},
+		{"words.parquet", randomWords, writeDictionary},
+		{"plain.parquet", randomWords, writePlain},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			in, out := filepath.Join(dir, c.name), filepath.Join(dir, "out.parquet")
-			writeLine(t, in, []chatMessage{{"user", c.text()}, {"assistant", "ok"}})
-			tiny := filepath.Join(dir, "tiny.jsonl")
-			writeLine(t, tiny, []chatMessage{{"user", "x"}})
+			in, out, tiny := filepath.Join(dir, c.name), filepath.Join(dir, "out.parquet"), filepath.Join(dir, "tiny-"+c.name)
+			short := []chatMessage{{"user", "x"}}
+			c.write(t, in, []chatMessage{{"user", c.text()}, {"assistant", "ok"}}, short)
+			c.write(t, tiny, short)
 			small, most := peakOfImport(t, tiny, filepath.Join(dir, "tiny.parquet")), peakOfImport(t, in, out)
 			t.Logf("%.0f MB over %.0f MB: %.2f times the record", most-small, small, (most-small)/longMegabytes)
 			if memoryHeld && most-small > 4*longMegabytes {
 				t.Errorf("a record of %d MB takes %.0f MB over the %.0f MB of a short one", longMegabytes, most-small, small)
 			}
-			if rows := read(t, out); len(rows) != 1 || len(rows[0].Messages) != 2 || *rows[0].Messages[0].Content != c.text() {
+			if rows := read(t, out); len(rows) != 2 || len(rows[0].Messages) != 2 || *rows[0].Messages[0].Content != c.text() {
 				t.Error("the text is not what was imported")
 			}
 		})
@@ -85,8 +91,8 @@ func TestImportAlone(t *testing.T) {
 }
 
 type chatMessage struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role    string `json:"role" parquet:"role"`
+	Content string `json:"content" parquet:"content"`
 }
 
 // randomWords gives text of letters by chance, which zstd can make little of.
@@ -102,12 +108,52 @@ func randomWords() string {
 	return string(text)
 }
 
-func writeLine(t *testing.T, path string, messages []chatMessage) {
+func writeLines(t *testing.T, path string, chats ...[]chatMessage) {
 	var out bytes.Buffer
-	if err := json.NewEncoder(&out).Encode(map[string]any{"messages": messages}); err != nil {
-		t.Fatal(err)
+	for _, c := range chats {
+		if err := json.NewEncoder(&out).Encode(map[string]any{"messages": c}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeDictionary writes Parquet as pyarrow does: each text in a dictionary page.
+func writeDictionary(t *testing.T, path string, chats ...[]chatMessage) {
+	type message struct {
+		Role    string `parquet:"role,dict"`
+		Content string `parquet:"content,dict,snappy"`
+	}
+	type row struct {
+		Messages []message `parquet:"messages,list"`
+	}
+	var rows []row
+	for _, c := range chats {
+		var r row
+		for _, m := range c {
+			r.Messages = append(r.Messages, message(m))
+		}
+		rows = append(rows, r)
+	}
+	// As pyarrow, DuckDB and polars do, it keeps no long text as the least or the greatest of a page.
+	if err := parquet.WriteFile(path, rows, parquet.SkipPageBounds("messages", "list", "element", "content")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writePlain writes Parquet with texts as they are.
+func writePlain(t *testing.T, path string, chats ...[]chatMessage) {
+	type row struct {
+		Messages []chatMessage `parquet:"messages,list"`
+	}
+	var rows []row
+	for _, c := range chats {
+		rows = append(rows, row{c})
+	}
+	// As pyarrow, DuckDB and polars do, it keeps no long text as the least or the greatest of a page.
+	if err := parquet.WriteFile(path, rows, parquet.SkipPageBounds("messages", "list", "element", "content")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -29,7 +30,7 @@ func openParquet(file *os.File) (pq *parquet.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if pq, err = parquet.OpenFile(file, st.Size()); err != nil {
+	if pq, err = parquet.OpenFile(file, st.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err != nil {
 		return nil, fmt.Errorf("it is not a whole Parquet file (cut off, damaged, or of another kind): %w", err)
 	}
 	return pq, nil
@@ -55,6 +56,9 @@ func parquetKeys(file *os.File) (map[string]byte, error) {
 
 // parquetRows gives the rows of a Parquet file as JSON objects without nulls. Text is text, other bytes
 // (images) are data URLs, times are as RFC 3339 has them.
+//
+// A long row and those behind it in its row group go through a temporary file: the pages and the dictionary in which they
+// stand, which take several times their size, are gone then before anybody works on them.
 type parquetRows struct {
 	path    string
 	groups  []parquet.RowGroup
@@ -63,9 +67,15 @@ type parquetRows struct {
 	columns []*column
 	at      int // the next row group
 	open    bool
-	row     int64
+	read    int64 // rows
 	buf     []byte
+	given   int64    // rows
+	aside   *os.File // rows that were read and not yet given
+	lengths []int    // of these
 }
+
+// longRow is from when on a row is long, in bytes.
+const longRow = 16 << 20
 
 func newParquetRows(s *source, want func(string) bool) (*parquetRows, error) {
 	pq, err := openParquet(s.file)
@@ -92,11 +102,11 @@ func newParquetRows(s *source, want func(string) bool) (*parquetRows, error) {
 // Next gives the next row.
 func (r *parquetRows) Next() (rec rawjson.Record, err error) {
 	defer schemas.Guard(r.path, &err)
-	for {
+	for r.aside == nil && rec.Data == nil {
 		if !r.open {
 			if r.at == len(r.groups) {
-				if r.row < r.rows {
-					return rec, fmt.Errorf("%d rows were read, the footer promises %d", r.row, r.rows)
+				if r.read < r.rows {
+					return rec, fmt.Errorf("%d rows were read, the footer promises %d", r.read, r.rows)
 				}
 				return rec, io.EOF
 			}
@@ -105,49 +115,107 @@ func (r *parquetRows) Next() (rec rawjson.Record, err error) {
 			}
 			r.at, r.open = r.at+1, true
 		}
-		got := 0
-		for _, c := range r.columns {
-			ok, err := c.nextRow()
-			if err != nil {
-				return rec, fmt.Errorf("row %d: %w", r.row+1, err)
-			}
-			if ok {
-				got++
-			}
+		row, err := r.inGroup()
+		if err == nil && len(row) >= longRow {
+			err = r.setAside(row)
+			row = nil
 		}
-		switch got {
-		case len(r.columns):
-			if r.row++; r.row > r.rows {
-				return rec, fmt.Errorf("it has more than the %d rows that the footer promises", r.rows)
-			}
-			rec.Number = r.row
-			if rec.Data, err = object(r.buf[:0], r.nodes); err != nil {
-				return rec, fmt.Errorf("row %d: %w", r.row, err)
-			}
-			r.buf = rec.Data
-			return rec, nil
-		case 0:
-			r.open = false
-		default:
-			return rec, fmt.Errorf("row group %d has columns of different lengths", r.at-1)
+		if err != nil {
+			return rec, fmt.Errorf("row %d: %w", r.read+1, err)
+		}
+		rec.Data = row
+	}
+	if r.aside != nil {
+		rec.Data = make([]byte, r.lengths[0])
+		if _, err := io.ReadFull(r.aside, rec.Data); err != nil {
+			return rec, err
+		}
+		if r.lengths = r.lengths[1:]; len(r.lengths) == 0 {
+			err = r.dropAside()
 		}
 	}
+	r.given++
+	rec.Number = r.given
+	return rec, err
 }
 
-// Keep copies a row, or hands over the memory of a long one.
-func (r *parquetRows) Keep(rec rawjson.Record) []byte {
-	if len(rec.Data) < 16<<20 {
-		return bytes.Clone(rec.Data)
+// inGroup gives the next row of the row group; at its end there is none.
+func (r *parquetRows) inGroup() ([]byte, error) {
+	got := 0
+	for _, c := range r.columns {
+		ok, err := c.nextRow()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			got++
+		}
+	}
+	if got == 0 {
+		r.open = false
+		return nil, nil
+	}
+	if got < len(r.columns) {
+		return nil, fmt.Errorf("row group %d has columns of different lengths", r.at-1)
+	}
+	if r.read == r.rows {
+		return nil, errors.New("the footer promises no more rows than those before")
+	}
+	r.read++
+	var err error
+	r.buf, err = object(r.buf[:0], r.nodes)
+	return r.buf, err
+}
+
+// setAside writes a row and those behind it in its row group into a temporary file, and forgets the row group.
+func (r *parquetRows) setAside(row []byte) (err error) {
+	if r.aside, err = os.CreateTemp("", "parley-import-*"); err != nil {
+		return fmt.Errorf("a long row needs a temporary file: %w", err)
+	}
+	for err == nil && r.open {
+		r.lengths = append(r.lengths, len(row))
+		if _, err = r.aside.Write(row); err == nil {
+			row, err = r.inGroup()
+		}
+	}
+	for _, c := range r.columns {
+		c.close()
 	}
 	r.buf = nil
-	debug.FreeOSMemory() // that of the page; a record of tens of megabytes is not to be there several times
-	return rec.Data
+	giveBack()
+	if err == nil {
+		_, err = r.aside.Seek(0, io.SeekStart)
+	}
+	return err
+}
+
+// giveBack gives the memory of long pages back before more is taken. What lies in pools goes with the second collection.
+func giveBack() {
+	runtime.GC()
+	debug.FreeOSMemory()
+}
+
+func (r *parquetRows) dropAside() error {
+	f := r.aside
+	r.aside = nil
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// Keep copies a row; one that was set aside has memory of its own.
+func (r *parquetRows) Keep(rec rawjson.Record) []byte {
+	if len(rec.Data) >= longRow {
+		return rec.Data
+	}
+	return bytes.Clone(rec.Data)
 }
 
 func (r *parquetRows) close() (err error) {
 	defer schemas.Guard(r.path, &err)
 	for _, c := range r.columns {
 		c.close()
+	}
+	if r.aside != nil {
+		return r.dropAside()
 	}
 	return nil
 }
@@ -353,6 +421,7 @@ func (c *column) close() {
 	if c.pages != nil {
 		_ = c.pages.Close() // nothing was written
 	}
+	clear(c.buf) // values point into pages
 	c.pages, c.page, c.values, c.have = nil, nil, nil, nil
 }
 
@@ -371,7 +440,9 @@ func (c *column) fill() bool {
 			if c.err = err; err != nil {
 				return false
 			}
-			c.page, c.values = page, page.Values()
+			if c.page, c.values = page, page.Values(); page.Size() >= longRow || page.Dictionary() != nil && page.Dictionary().Size() >= longRow {
+				giveBack()
+			}
 		}
 		if c.buf == nil {
 			c.buf = make([]parquet.Value, 256)

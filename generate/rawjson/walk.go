@@ -197,7 +197,18 @@ func Scalar(raw []byte) (string, bool) {
 // AppendText appends a text as JSON.
 func AppendText(dst []byte, s []byte) []byte {
 	const hex = "0123456789abcdef"
-	dst = append(slices.Grow(dst, len(s)+2), '"')
+	more := 2
+	if len(s) >= large { // it must not grow to twice its size on the way
+		for _, c := range s {
+			switch {
+			case c == '"' || c == '\\' || c == '\n':
+				more++
+			case c < 0x20:
+				more += 5
+			}
+		}
+	}
+	dst = append(slices.Grow(dst, len(s)+more), '"')
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]
