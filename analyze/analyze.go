@@ -58,6 +58,11 @@ func Analyze(ctx context.Context, runs *Runs, o Options) (*Result, error) {
 	if len(res.Runs) > 1 || o.GPUs > 0 {
 		res.Sweep = sweep(res.Runs, o.GPUs)
 	}
+	for _, r := range runs.list { // columns that a comparison read
+		if r.frame.err != nil {
+			return nil, r.frame.err
+		}
+	}
 	res.Heading = headings(res)
 	return res, nil
 }
@@ -92,7 +97,6 @@ type analysis struct {
 	run    *run
 	f      *frame
 	w      window
-	turn   []int64
 	in     []bool      // main, completed, in the window: what latencies cover
 	rows   []int32     // every row
 	sw     stat.Window // the window of intervals
@@ -107,7 +111,7 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 		return nil, err
 	}
 	r.checkRows(f)
-	a := &analysis{o: o, run: r, f: f, turn: f.ints("turn")}
+	a := &analysis{o: o, run: r, f: f}
 	w, warnings, err := findWindow(r, f, o.Window)
 	if err != nil {
 		return nil, err
@@ -121,7 +125,7 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 	a.rows = make([]int32, f.rows)
 	for row := range f.rows {
 		a.rows[row] = int32(row)
-		if f.main[row] && w.holds(f, a.turn, row) {
+		if f.main[row] && w.holds(f, row) {
 			inWindow = append(inWindow, int32(row))
 			a.in[row] = f.status[row] == statusOK
 		}
@@ -157,11 +161,9 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 	if len(o.Gates) > 0 {
 		res.trials = a.trials(inWindow)
 	}
-	if err := a.addJobs(ctx, res); err != nil {
-		return nil, err
-	}
+	a.addJobs(res)
 	res.Verdict = judgeRun(a, res)
-	return res, ctx.Err()
+	return res, errors.Join(f.err, ctx.Err())
 }
 
 // measure sets the window that intervals come from.
@@ -176,16 +178,22 @@ func (a *analysis) measure(w stat.Window) {
 
 // memory gives what says how long the server remembers what it did.
 func (a *analysis) memory(r *run) stat.Load {
-	l := stat.Load{Waiting: math.NaN()}
-	sent, until := a.f.ints("sent_ns"), a.f.awaitedUntil()
-	for row, s := range sent {
-		if s == schemas.NullInt || !a.w.during(s) {
-			continue
+	l := stat.Load{Waiting: math.NaN(), Turns: func(yield func(sent, first int64) bool) {
+		sent, until := a.f.ints("sent_ns"), a.f.awaitedUntil()
+		for row, s := range sent {
+			if s != schemas.NullInt && a.w.during(s) && !yield(s, until(row)) {
+				return
+			}
 		}
-		l.Sent, l.First = append(l.Sent, s), append(l.First, until[row])
-	}
-	if c := r.meta.Concurrency; c != nil && len(l.Sent) > 0 {
-		l.Longest = float64(*c) / float64(len(l.Sent)) * float64(a.w.length()) / 1e9
+	}}
+	if c := r.meta.Concurrency; c != nil {
+		turns := 0
+		for range l.Turns {
+			turns++
+		}
+		if turns > 0 {
+			l.Longest = float64(*c) / float64(turns) * float64(a.w.length()) / 1e9
+		}
 	}
 	var waiting, samples float64
 	for _, p := range r.parts {
@@ -262,7 +270,7 @@ func (a *analysis) group(ctx context.Context, keys []Key, inWindow, all []int32,
 		g.Throughput = throughput(a.f, all, w, arrived)
 		g.Goodput = goodput(a.f, inWindow, all, w, a)
 	}
-	if len(all) < stat.RadixFrom { // not worth a goroutine
+	if len(all) < stat.RadixFrom || len(all) >= manyRows { // not worth a goroutine, or its memory
 		rates()
 	} else {
 		wg.Go(rates)
@@ -275,6 +283,9 @@ func (a *analysis) group(ctx context.Context, keys []Key, inWindow, all []int32,
 	return g, ctx.Err()
 }
 
+// manyRows is from how many rows on memory counts more than time: figures are worked out one after the other.
+var manyRows = 3_000_000
+
 // rowFigures works out the figures of turns, several at once.
 func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 	var wanted []*figure
@@ -284,23 +295,35 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 		}
 	}
 	out := make([]Figure, len(wanted))
+	many := len(rows) >= manyRows
 	work := func(s *scratch, i int) {
 		fig := wanted[i]
 		value := fig.values(a.f, a.o)
-		in := stat.Sample{Values: s.in.Values[:0], Cluster: s.in.Cluster[:0], Block: s.in.Block[:0]}
-		for _, row := range rows {
-			if !a.in[row] {
-				continue
+		each := func(yield func(v float64, row int32)) {
+			for _, row := range rows {
+				if !a.in[row] {
+					continue
+				}
+				if v := value(int(row)); v == v && !(fig.perToken && a.bursts(int(row))) {
+					yield(v, row)
+				}
 			}
-			v := value(int(row))
-			if v != v || fig.perToken && a.bursts(int(row)) {
-				continue
-			}
-			in.Values = append(in.Values, v)
-			in.Cluster = append(in.Cluster, a.f.conv[row])
-			in.Block = append(in.Block, a.block[row])
 		}
+		in := stat.Sample{Values: slices.Grow(s.in.Values[:0], len(rows)), Cluster: s.in.Cluster[:0], Block: s.in.Block[:0]}
+		each(func(v float64, row int32) {
+			in.Values = append(in.Values, v)
+			if !many {
+				in.Cluster = append(in.Cluster, a.f.conv[row])
+				in.Block = append(in.Block, a.block[row])
+			}
+		})
 		s.in = in
+		if many {
+			in.Clusters = a.f.convs
+			in.Again = func(yield func(float64, int32, uint8)) {
+				each(func(v float64, row int32) { yield(v, a.f.conv[row], a.block[row]) })
+			}
+		}
 		failed := -1
 		if fig.aware {
 			failed = int(counts.Failed)
@@ -315,7 +338,7 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 		}
 		s.summarize(&out[i], in, failed, a)
 	}
-	if len(rows) < stat.RadixFrom { // not worth a goroutine
+	if len(rows) < stat.RadixFrom || many { // not worth a goroutine, or its memory
 		var s scratch
 		for i := range wanted {
 			work(&s, i)

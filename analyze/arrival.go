@@ -160,7 +160,7 @@ func (w *chunkWorker) arrive(ns, counts []int64, pass *chunkPass, row int, f *fr
 		}
 		w.series[step] += k
 	}
-	w.phase[f.phase[row]] += all
+	w.phase[pass.phase[row]] += all
 	if !pass.w.rates(f, row) {
 		return
 	}

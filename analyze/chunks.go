@@ -68,6 +68,7 @@ type chunkPass struct {
 	w      *window
 	values bool    // the figures of gaps are wanted
 	in     []bool  // the turn completed, in the window
+	phase  []int32 // codes of the rows' phases
 	block  []uint8 // of time, by row
 	groups *groups // nil without groups
 	ttft   float64 // objectives of fluidity in ms; 0 is none
@@ -82,7 +83,8 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 	}
 	workers := make([]*chunkWorker, schemas.ListWorkers())
 	rows := newTokenRows(f)
-	sent := f.ints("sent_ns")
+	sent, phases := f.ints("sent_ns"), f.strs("phase")
+	pass.phase = phases.Codes
 	burst := make([]bool, f.rows) // every row is one worker's
 	groups := 1
 	if pass.groups != nil {
@@ -91,7 +93,7 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 	for i := range workers {
 		w := &chunkWorker{chunkFigures: chunkFigures{
 			step: seriesStep(f), burst: burst, fluid: make([]fluidCount, groups), arrived: make([]int64, groups),
-			turns: make([]int64, groups), phase: make([]int64, len(f.strs("phase").Values)),
+			turns: make([]int64, groups), phase: make([]int64, len(phases.Values)),
 		}}
 		if chunks > exactGaps || rows.total() > exactGaps {
 			w.gap.counted, w.itl.counted, w.shared = newCounted(groups-1), newCounted(groups-1), newCounted(groups-1)

@@ -139,8 +139,14 @@ func valuesOf(runs *Runs, results []RunResult, g runGroup, o *Options, turns boo
 func (r *run) turns(o *Options) ([]compare.Turn, []int32, map[string][]float64) {
 	f := r.frame
 	w, _, _ := findWindow(r, f, o.Window) // its analysis told what is wrong with it
-	turn, ids, instance := f.ints("turn"), f.strs("conversation_id"), f.ints("instance")
-	awaiting := stat.Awaiting(f.ints("sent_ns"), f.awaitedUntil())
+	ids, instance := f.strs("conversation_id"), f.ints("instance")
+	sent, until, awaited := f.ints("sent_ns"), f.awaitedUntil(), make([]int64, f.rows)
+	for row, s := range sent {
+		if awaited[row] = schemas.NullInt; s != schemas.NullInt {
+			awaited[row] = until(row)
+		}
+	}
+	awaiting := stat.Awaiting(sent, awaited)
 	var out []compare.Turn
 	var others []int32
 	latency := map[string][]float64{}
@@ -150,14 +156,14 @@ func (r *run) turns(o *Options) ([]compare.Turn, []int32, map[string][]float64) 
 		latency[name] = nil
 	}
 	for row := range f.rows {
-		if !f.main[row] || f.status[row] != statusOK || !w.holds(f, turn, row) {
+		if !f.main[row] || f.status[row] != statusOK || !w.holds(f, row) {
 			continue
 		}
 		id := ""
 		if c := ids.Codes[row]; c >= 0 {
 			id = ids.Values[c]
 		}
-		out = append(out, compare.Turn{Conversation: id, Instance: instance[row], Index: turn[row]})
+		out = append(out, compare.Turn{Conversation: id, Instance: instance[row], Index: int64(f.turn[row])})
 		others = append(others, awaiting[row])
 		for name, value := range values {
 			latency[name] = append(latency[name], value(row))
@@ -166,17 +172,15 @@ func (r *run) turns(o *Options) ([]compare.Turn, []int32, map[string][]float64) 
 	return out, others, latency
 }
 
-// awaitedUntil gives, for each row, until when its turn awaited its first token: to its end if none came.
-func (f *frame) awaitedUntil() []int64 {
-	sent, first := f.ints("sent_ns"), f.ints("first_token_ns")
-	until := make([]int64, f.rows)
-	for row := range until {
-		until[row] = first[row]
-		if sent[row] != schemas.NullInt && first[row] == schemas.NullInt {
-			until[row] = f.end[row]
+// awaitedUntil says until when a turn that was sent awaited its first token: to its end if none came.
+func (f *frame) awaitedUntil() func(row int) int64 {
+	first := f.ints("first_token_ns")
+	return func(row int) int64 {
+		if first[row] == schemas.NullInt {
+			return f.end[row]
 		}
+		return first[row]
 	}
-	return until
 }
 
 // trials is how many independent trials the turns of a run count for, in whether they failed and whether they

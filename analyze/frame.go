@@ -2,10 +2,12 @@ package analyze
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"parley/schemas"
 )
@@ -17,81 +19,157 @@ var baseColumns = []string{
 	"prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "first_answer_ns", "bytes_received", "timing_note",
 }
 
-// frame is the columns of one run in memory, in the order of its files.
+// frame is the rows of one run, in the order of its files: what every step goes by, worked out once, and the columns
+// that were last asked for.
 type frame struct {
 	rows    int
-	table   *schemas.Table
-	names   []string
 	status  []uint8 // index into schemas.Statuses
 	main    []bool  // phase main
-	turn    []int64 // turn index
-	phase   []int32 // code of the phase
+	turn    []int32 // turn index
 	moment  []int64 // when the turn was sent, or would have been: what windows go by; NullInt if it never came to that
 	end     []int64 // when it ended; NullInt if it never began
 	conv    []int32 // conversation instance, from 0
 	convs   int
-	convRow []int32 // a row of each conversation instance
 	firsts  bool    // start_ns is that of the first attempt
-	untrue  []bool  // the server told a number of tokens that cannot be true; such counts are taken as not known
+	untrue  []int32 // rows whose server told a number of tokens that cannot be true; such counts are taken as not known
+	cut     []int32 // of them, those of whose answer's tokens that is so
+	judged  bool    // both are known
 	journal []schemas.JournalState
+
+	ctx   context.Context
+	parts []*part
+	mu    sync.Mutex
+	held  []*schemas.Vector // columns in memory, the one used longest ago first
+	err   error             // of the first column that could not be read anew
 }
 
-func (f *frame) ints(name string) []int64         { return f.table.Vector(name).Ints }
-func (f *frame) floats(name string) []float64     { return f.table.Vector(name).Floats }
-func (f *frame) has(name string) bool             { return slices.Contains(f.names, name) }
-func (f *frame) strs(name string) *schemas.Vector { return f.table.Vector(name) }
+// columnMemory is how many bytes of columns stay in memory. Those of a run that has more are read anew when they are
+// needed again, so that memory does not grow with the number of columns.
+var columnMemory = 384 << 20
 
-// read brings the named columns of the run, and the base columns, into memory.
-func (r *run) read(ctx context.Context, names []string) (*frame, error) {
-	names = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(baseColumns), names...))))
-	if r.frame != nil && !slices.ContainsFunc(names, func(n string) bool { return !r.frame.has(n) }) {
-		return r.frame, nil
+func (f *frame) ints(name string) []int64         { return f.column(name).Ints }
+func (f *frame) floats(name string) []float64     { return f.column(name).Floats }
+func (f *frame) strs(name string) *schemas.Vector { return f.column(name) }
+
+// column gives a column, which is read if it is not in memory. The caller may keep it; it does not change. Where
+// reading fails, every row is null, and err says why.
+func (f *frame) column(name string) *schemas.Vector {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.IndexFunc(f.held, func(v *schemas.Vector) bool { return v.Name == name }); i >= 0 {
+		v := f.held[i]
+		f.held = append(slices.Delete(f.held, i, i+1), v)
+		return v
 	}
-	f := &frame{table: &schemas.Table{}, names: names, firsts: r.tellsAttempts()}
-	for _, p := range r.parts {
-		from := f.table.Rows
-		if err := p.readColumns(ctx, f, names); err != nil {
-			return nil, err
+	if err := f.load(name); err != nil {
+		f.err = errors.Join(f.err, err)
+		f.hold(schemas.Nulls(name, f.rows))
+	}
+	return f.held[len(f.held)-1]
+}
+
+// load reads columns.
+func (f *frame) load(names ...string) error {
+	t := &schemas.Table{}
+	for _, p := range f.parts {
+		from := t.Rows
+		if err := p.readColumns(f.ctx, f, t, names); err != nil {
+			return err
 		}
-		p.rows = f.table.Rows - from
-		if p.shiftNS == 0 {
+		if p.rows = t.Rows - from; p.shiftNS == 0 {
 			continue
 		}
 		for _, name := range names {
 			if isMoment(name) {
-				shift(f.ints(name)[from:], p.shiftNS)
+				shift(t.Vector(name).Ints[from:], p.shiftNS)
 			}
 		}
 	}
-	f.rows = f.table.Rows
-	r.rows = f.rows
-	if err := f.derive(); err != nil {
+	f.rows = t.Rows
+	for _, name := range names {
+		v := t.Vector(name)
+		if name == "phase" { // the column was left out of rows that were written anew
+			v.SetMissing(schemas.PhaseMain)
+		}
+		v.Seal()
+		f.takeOut(v)
+		f.hold(v)
+	}
+	return nil
+}
+
+// hold keeps a column, and lets go of others where there are too many.
+func (f *frame) hold(v *schemas.Vector) {
+	f.held = append(f.held, v)
+	size := 0
+	for i := len(f.held) - 1; i >= 0; i-- {
+		if size += f.held[i].Size(); size > columnMemory && i < len(f.held)-1 {
+			f.held = slices.Delete(f.held, 0, i+1)
+			return
+		}
+	}
+}
+
+// read works out the frame of the run, if that was not done yet, and reads the columns that will be needed first, all
+// at once where they fit in memory.
+func (r *run) read(ctx context.Context, names []string) (*frame, error) {
+	if r.frame != nil {
+		r.frame.ctx = ctx
+		return r.frame, r.frame.err
+	}
+	f := &frame{firsts: r.tellsAttempts(), ctx: ctx, parts: r.parts}
+	rows, inFiles := 0, true
+	for _, p := range r.parts {
+		rows += p.rows
+		inFiles = inFiles && p.file != nil
+	}
+	if !inFiles {
+		names = append(names, "parent_id", "tool_time_ms") // a journal is not read twice for them
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(baseColumns), names...))))
+	if !inFiles || 8*rows*len(names) <= columnMemory {
+		if err := f.load(names...); err != nil {
+			return nil, err
+		}
+	}
+	err := f.derive()
+	if f.err != nil {
+		return nil, f.err
+	}
+	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.label, err)
 	}
-	r.frame = f
+	r.rows, r.frame = f.rows, f
 	return f, nil
 }
 
-func (p *part) readColumns(ctx context.Context, f *frame, names []string) error {
+func (p *part) readColumns(ctx context.Context, f *frame, t *schemas.Table, names []string) error {
 	if p.file != nil {
-		return schemas.ReadColumns(ctx, p.file, f.table, names...)
+		return schemas.ReadColumns(ctx, p.file, t, names...)
 	}
 	if p.memory != nil {
-		return f.table.AppendRows(p.memory, names...)
+		return t.AppendRows(p.memory, names...)
 	}
+	again := f.turn != nil // rows that came after the first reading do not count: the run may still be writing
+	from := t.Rows
 	state, err := schemas.ReadJournal(p.path, func(rows []schemas.Request) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return f.table.AppendRows(rows, names...)
+		if again {
+			rows = rows[:min(len(rows), from+p.rows-t.Rows)]
+		}
+		return t.AppendRows(rows, names...)
 	})
 	if err != nil {
 		return err
 	}
-	if f.table.Rows == 0 { // a journal without one batch still has columns
-		err = f.table.AppendRows(nil, names...)
+	if t.Rows == 0 { // a journal without one batch still has columns
+		err = t.AppendRows(nil, names...)
 	}
-	f.journal = append(f.journal, state)
+	if !again {
+		f.journal = append(f.journal, state)
+	}
 	return err
 }
 
@@ -112,83 +190,113 @@ func shift(v []int64, by int64) {
 	}
 }
 
-// derive works out what every later step goes by.
+// derive works out what every later step goes by, a column at a time.
 func (f *frame) derive() error {
-	status, phase := f.strs("status"), f.strs("phase")
-	statuses := make([]int, len(status.Values))
+	status := f.strs("status")
+	statuses := make([]uint8, len(status.Values))
 	for i, s := range status.Values {
-		if statuses[i] = statusIndex(s); statuses[i] < 0 {
+		at := statusIndex(s)
+		if at < 0 {
 			return fmt.Errorf("a row has the status %q, which this parley does not know: use a newer one", s)
 		}
+		statuses[i] = uint8(at)
 	}
 	f.status = make([]uint8, f.rows)
-	f.turn, f.phase = f.ints("turn"), phase.Codes
-	f.main = make([]bool, f.rows)
-	f.moment = make([]int64, f.rows)
-	f.end = make([]int64, f.rows)
-	scheduled, ready, start, sent := f.ints("scheduled_ns"), f.ints("ready_ns"), f.ints("start_ns"), f.ints("sent_ns")
-	first, last, done := f.ints("first_token_ns"), f.ints("last_token_ns"), f.ints("done_ns")
-	for i := range f.rows {
-		if status.Codes[i] < 0 {
-			return fmt.Errorf("row %d has no status", i)
+	for row, code := range status.Codes {
+		if code < 0 {
+			return fmt.Errorf("row %d has no status", row)
 		}
-		f.status[i] = uint8(statuses[status.Codes[i]])
-		if f.turn[i] < 0 {
-			return fmt.Errorf("row %d has no turn index", i)
-		}
-		if phase.Codes[i] < 0 { // the column was left out of rows that were written anew
-			phase.SetMissing(schemas.PhaseMain)
-		}
-		f.main[i] = phase.Values[phase.Codes[i]] != schemas.PhaseWarmup
-		f.moment[i] = known(sent[i], start[i], ready[i], scheduled[i])
-		f.end[i] = known(done[i], last[i], first[i], sent[i], start[i])
+		f.status[row] = statuses[code]
 	}
+	turn := make([]int32, f.rows)
+	for row, t := range f.ints("turn") {
+		if t < 0 || t > math.MaxInt32 {
+			return fmt.Errorf("row %d has no turn index", row)
+		}
+		turn[row] = int32(t)
+	}
+	f.turn = turn
+	phase := f.strs("phase")
+	f.main = make([]bool, f.rows)
+	for row, code := range phase.Codes {
+		f.main[row] = phase.Values[code] != schemas.PhaseWarmup
+	}
+	f.moment = f.firstOf("sent_ns", "start_ns", "ready_ns", "scheduled_ns")
+	f.end = f.firstOf("done_ns", "last_token_ns", "first_token_ns", "sent_ns", "start_ns")
 	f.disbelieve()
 	f.cluster()
 	return nil
 }
 
-// mostTokens is more than any model's context: the largest there are hold ten million.
-const mostTokens = 100_000_000
-
-// disbelieve takes token counts that cannot be true as not known, so that no figure rests on them: what is below 0
-// or above what any model holds, and answers of more streamed tokens than bytes came of their response.
-func (f *frame) disbelieve() {
-	f.untrue = make([]bool, f.rows)
-	rows, received, note := newTokenRows(f), f.ints("bytes_received"), f.strs("timing_note")
-	tpot := f.table.Vector("tpot_ms")
-	for _, name := range []string{"prompt_tokens", "cached_tokens", "reasoning_tokens"} {
-		for row, n := range f.ints(name) {
-			if n != schemas.NullInt && (n < 0 || n > mostTokens) {
-				f.ints(name)[row] = schemas.NullInt
-				f.untrue[row] = true
+// firstOf gives, for each row, the first of some moments that came.
+func (f *frame) firstOf(names ...string) []int64 {
+	out := slices.Clone(f.ints(names[0]))
+	for _, name := range names[1:] {
+		if !slices.Contains(out, schemas.NullInt) {
+			break
+		}
+		other := f.ints(name)
+		for row, m := range out {
+			if m == schemas.NullInt {
+				out[row] = other[row]
 			}
 		}
 	}
+	return out
+}
+
+// mostTokens is more than any model's context: the largest there are hold ten million.
+const mostTokens = 100_000_000
+
+// believable says whether a number of tokens can be true, or is not known.
+func believable(n int64) bool { return n == schemas.NullInt || n >= 0 && n <= mostTokens }
+
+// disbelieve finds the token counts that cannot be true: what is below 0 or above what any model holds, and answers of
+// more streamed tokens than bytes came of their response. Columns come without them, so that no figure rests on
+// them.
+func (f *frame) disbelieve() {
+	rows, received, note := newTokenRows(f), f.ints("bytes_received"), f.strs("timing_note")
 	for row, n := range rows.completion {
 		if n == schemas.NullInt {
 			continue
 		}
 		// The bytes of a compressed response say little of what was in it, and old files may lack them.
 		small := received[row] > 0 && n-rows.hidden(row) > received[row] && !(note.Codes[row] >= 0 && strings.Contains(note.Values[note.Codes[row]], "gzip"))
-		if n < 0 || n > mostTokens || small {
-			rows.completion[row] = schemas.NullInt
-			f.untrue[row] = true
-			if tpot != nil {
-				tpot.Floats[row] = math.NaN()
-			}
+		if !believable(n) || small {
+			f.cut = append(f.cut, int32(row))
 		}
 	}
+	for _, v := range f.held {
+		f.takeOut(v)
+	}
+	for _, name := range []string{"prompt_tokens", "cached_tokens", "reasoning_tokens"} {
+		f.ints(name) // those that were not read yet
+	}
+	f.untrue = slices.Compact(slices.Sorted(slices.Values(append(f.untrue, f.cut...))))
+	f.judged = true
 }
 
-// known gives the first moment that came.
-func known(moments ...int64) int64 {
-	for _, m := range moments {
-		if m != schemas.NullInt {
-			return m
+// takeOut makes the counts of a column that cannot be true unknown.
+func (f *frame) takeOut(v *schemas.Vector) {
+	switch v.Name {
+	case "prompt_tokens", "cached_tokens", "reasoning_tokens":
+		for row, n := range v.Ints {
+			if !believable(n) {
+				v.Ints[row] = schemas.NullInt
+				if !f.judged {
+					f.untrue = append(f.untrue, int32(row))
+				}
+			}
+		}
+	case "completion_tokens":
+		for _, row := range f.cut {
+			v.Ints[row] = schemas.NullInt
+		}
+	case "tpot_ms":
+		for _, row := range f.cut {
+			v.Floats[row] = math.NaN()
 		}
 	}
-	return schemas.NullInt
 }
 
 // cluster numbers the conversation instances.
@@ -223,7 +331,6 @@ func (f *frame) cluster() {
 		}
 		if int(c) == f.convs {
 			f.convs++
-			f.convRow = append(f.convRow, int32(i))
 		}
 		f.conv[i] = c
 	}

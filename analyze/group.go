@@ -298,7 +298,7 @@ func (g GroupSpec) numbers(f *frame) []float64 {
 			out[i] = value(prompt[i]) - value(cached[i])
 		}
 	default:
-		v := f.table.Vector(g.Column)
+		v := f.column(g.Column)
 		if v.Floats != nil {
 			return slices.Clone(v.Floats)
 		}

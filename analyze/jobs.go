@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"context"
 	"slices"
 
 	"parley/analyze/job"
@@ -34,37 +33,19 @@ type Jobs struct {
 	Output     Num    `json:"output_tokens_per_s"`
 }
 
-// jobColumns say how the turns of a tree hang together.
-var jobColumns = []string{"root_id", "parent_id", "parent_turn", "joined_id", "think_time_ms", "tool_time_ms"}
-
-// addJobs works out the jobs of a run, if it has any. The columns are read only then: the first two, which
-// are empty in other runs, tell.
-func (a *analysis) addJobs(ctx context.Context, res *RunResult) error {
-	signs := &frame{table: &schemas.Table{}}
-	for _, p := range a.run.parts {
-		if err := p.readColumns(ctx, signs, []string{"parent_id", "tool_time_ms"}); err != nil {
-			return err
-		}
+// addJobs works out the jobs of a run, if it has any: two columns, which are empty in other runs, tell.
+func (a *analysis) addJobs(res *RunResult) {
+	trees := slices.ContainsFunc(a.f.strs("parent_id").Codes, func(c int32) bool { return c >= 0 }) ||
+		slices.ContainsFunc(a.f.floats("tool_time_ms"), func(v float64) bool { return v == v })
+	if trees && !a.w.turns {
+		res.Jobs = a.jobs()
 	}
-	trees := slices.ContainsFunc(signs.strs("parent_id").Codes, func(c int32) bool { return c >= 0 }) ||
-		slices.ContainsFunc(signs.floats("tool_time_ms"), func(v float64) bool { return v == v })
-	if !trees || a.w.turns {
-		return nil
-	}
-	t := &frame{table: &schemas.Table{}}
-	for _, p := range a.run.parts {
-		if err := p.readColumns(ctx, t, jobColumns); err != nil {
-			return err
-		}
-	}
-	res.Jobs = a.jobs(t)
-	return nil
 }
 
 // turns gives the main phase's rows as turns of trees. A tree that warm-up began is left out whole.
-func (a *analysis) turns(t *frame) []job.Turn {
+func (a *analysis) turns() []job.Turn {
 	f := a.f
-	text := func(f *frame, name string) func(row int) string {
+	text := func(name string) func(row int) string {
 		v := f.strs(name)
 		return func(row int) string {
 			if v.Codes[row] < 0 {
@@ -73,8 +54,8 @@ func (a *analysis) turns(t *frame) []job.Turn {
 			return v.Values[v.Codes[row]]
 		}
 	}
-	root, parent, joined, conversation := text(t, "root_id"), text(t, "parent_id"), text(t, "joined_id"), text(f, "conversation_id")
-	parentTurn, think, tool := t.ints("parent_turn"), t.floats("think_time_ms"), t.floats("tool_time_ms")
+	root, parent, joined, conversation := text("root_id"), text("parent_id"), text("joined_id"), text("conversation_id")
+	parentTurn, think, tool := f.ints("parent_turn"), f.floats("think_time_ms"), f.floats("tool_time_ms")
 	instance, scheduled, start, last := f.ints("instance"), f.ints("scheduled_ns"), f.ints("start_ns"), f.ints("last_token_ns")
 	prompt, cached, output := f.ints("prompt_tokens"), f.ints("cached_tokens"), f.ints("completion_tokens")
 	known := func(v int64) int64 {
@@ -91,7 +72,7 @@ func (a *analysis) turns(t *frame) []job.Turn {
 	out := make([]job.Turn, 0, f.rows)
 	for row := range f.rows {
 		q := job.Turn{
-			Root: root(row), Instance: instance[row], Conversation: conversation(row), Index: f.turn[row],
+			Root: root(row), Instance: instance[row], Conversation: conversation(row), Index: int64(f.turn[row]),
 			Parent: parent(row), Joined: joined(row), Scheduled: known(scheduled[row]), Start: known(start[row]), End: known(f.end[row]),
 			Think: nanoseconds(think[row]), Tool: nanoseconds(tool[row]),
 			OK: f.status[row] == statusOK, Sent: start[row] != schemas.NullInt,
@@ -122,8 +103,8 @@ func nanoseconds(ms float64) int64 {
 }
 
 // jobs works out the figures.
-func (a *analysis) jobs(t *frame) *Jobs {
-	all := job.Jobs(a.turns(t))
+func (a *analysis) jobs() *Jobs {
+	all := job.Jobs(a.turns())
 	out := &Jobs{
 		Planned: int64(len(all)), PerHour: Missing, PerGPUHour: Missing, PerUser: Missing, UnderWay: Missing, Server: Missing, Tool: Missing, Person: Missing, Client: Missing,
 		Steps: Missing, Turns: Missing, Members: Missing, Pace: Missing, Uncached: Missing, Cached: Missing, Output: Missing,

@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -67,14 +68,14 @@ func plotRun(ctx context.Context, r *run, res *RunResult, o *Options, p PlotOpti
 	if err != nil {
 		return nil, err
 	}
-	pl := &plotter{analysis{o: o, run: r, f: f, turn: f.ints("turn")}, p}
+	pl := &plotter{analysis{o: o, run: r, f: f}, p}
 	if pl.w, _, err = findWindow(r, f, o.Window); err != nil {
 		return nil, err
 	}
 	pl.measure(stat.Window{From: pl.w.from, To: pl.w.to, Tau: math.NaN()})
 	pl.in = make([]bool, f.rows)
 	for row := range f.rows {
-		pl.in[row] = f.main[row] && f.status[row] == statusOK && pl.w.holds(f, pl.turn, row)
+		pl.in[row] = f.main[row] && f.status[row] == statusOK && pl.w.holds(f, row)
 	}
 	if pl.chunks = r.chunks; pl.chunks == nil {
 		return nil, fmt.Errorf("run %s has not been analyzed", r.label)
@@ -95,7 +96,7 @@ func plotRun(ctx context.Context, r *run, res *RunResult, o *Options, p PlotOpti
 	if out.Telemetry, err = readTelemetry(ctx, r, p.Points); err != nil {
 		return nil, err
 	}
-	return out, ctx.Err()
+	return out, errors.Join(f.err, ctx.Err())
 }
 
 func secondsOf(ns int64) Num {
@@ -363,7 +364,7 @@ func (pl *plotter) lanes() []Lane {
 		}
 		l.Instance = instance[row]
 		l.Turns = append(l.Turns, Span{
-			Turn: pl.turn[row], Status: string(schemas.Statuses[pl.f.status[row]]),
+			Turn: int64(pl.f.turn[row]), Status: string(schemas.Statuses[pl.f.status[row]]),
 			Scheduled: secondsOf(scheduled[row]), Sent: secondsOf(sent[row]), First: secondsOf(first[row]), End: secondsOf(pl.f.end[row]),
 			Prompt: number(prompt[row]), Output: number(completion[row]),
 		})

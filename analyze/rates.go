@@ -232,7 +232,7 @@ func throughput(f *frame, rows []int32, w *window, arrived int64) Throughput {
 			cacheds.add(cached[row])
 			contradicts = contradicts || cached[row] > prompt[row] && prompt[row] != schemas.NullInt
 		}
-		if f.turn[row] == 0 && f.main[row] && f.moment[row] != schemas.NullInt && w.holds(f, f.turn, int(row)) {
+		if f.turn[row] == 0 && f.main[row] && f.moment[row] != schemas.NullInt && w.holds(f, int(row)) {
 			conversations++
 		}
 		if s := sent[row]; s != schemas.NullInt && w.rates(f, int(row)) {
@@ -433,7 +433,7 @@ func cacheByTurn(f *frame, rows []int32) []CacheTurn {
 	var by []cacheSums
 	var of []int64
 	for _, row := range rows {
-		t := f.turn[row]
+		t := int64(f.turn[row])
 		if f.status[row] != statusOK || t < 0 || t >= maxGroups {
 			continue
 		}
@@ -478,7 +478,7 @@ func (a *analysis) conversationTimes() (with, without stat.Sample) {
 		}
 		last[c] = max(last[c], f.end[row])
 		if f.turn[row] == 0 {
-			if w.holds(f, f.turn, row) {
+			if w.holds(f, row) {
 				first[c] = scheduled[row]
 			}
 		} else if !math.IsNaN(think[row]) {

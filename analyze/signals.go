@@ -180,7 +180,7 @@ func (j *signals) lateness(a *analysis) {
 	over := 0.0
 	limit := verdict.LimitOf("send_lag_p99").Suspect
 	for row := range a.f.rows {
-		if !a.f.main[row] || !a.w.holds(a.f, a.turn, row) {
+		if !a.f.main[row] || !a.w.holds(a.f, row) {
 			continue
 		}
 		if v := late(row); v == v && (first || attempts[row] <= 1) {
@@ -231,19 +231,22 @@ func (j *signals) concurrency(a *analysis) {
 // contradictions finds counts of one answer that cannot both be true.
 func (j *signals) contradictions(a *analysis) {
 	prompt, cached := a.f.ints("prompt_tokens"), a.f.ints("cached_tokens")
-	var above, of, untrue, sent int64
+	var above, of, sent int64
 	for row := range a.f.rows {
 		if a.f.moment[row] != schemas.NullInt {
 			sent++
-			if a.f.untrue[row] {
-				untrue++
-			}
 		}
 		if a.in[row] && prompt[row] != schemas.NullInt && cached[row] != schemas.NullInt {
 			of++
 			if cached[row] > prompt[row] {
 				above++
 			}
+		}
+	}
+	untrue := 0
+	for _, row := range a.f.untrue {
+		if a.f.moment[row] != schemas.NullInt {
+			untrue++
 		}
 	}
 	if untrue > 0 {
@@ -265,7 +268,7 @@ func (j *signals) arrivals(a *analysis) {
 	planFrom, planTo := int64(math.MaxInt64), int64(math.MinInt64)
 	from, to := planFrom, planTo
 	for row := range a.f.rows {
-		if a.turn[row] != 0 || scheduled[row] == schemas.NullInt || start[row] == schemas.NullInt {
+		if a.f.turn[row] != 0 || scheduled[row] == schemas.NullInt || start[row] == schemas.NullInt {
 			continue
 		}
 		n++

@@ -129,9 +129,6 @@ func (f *frame) completed(from, to int64) (n, all int) {
 
 // stages gives the stages of the load, in order; none where the rows do not tell.
 func (f *frame) stages() []int64 {
-	if f.table.Vector("stage") == nil {
-		return nil
-	}
 	var out []int64
 	for row, s := range f.ints("stage") {
 		if s != schemas.NullInt && f.main[row] && !slices.Contains(out, s) {

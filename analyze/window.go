@@ -107,8 +107,8 @@ type window struct {
 }
 
 // holds says whether a turn belongs to the window: whether it was sent in it.
-func (w *window) holds(f *frame, turn []int64, row int) bool {
-	if turn[row] < w.first || turn[row] >= w.last {
+func (w *window) holds(f *frame, row int) bool {
+	if t := int64(f.turn[row]); t < w.first || t >= w.last {
 		return false
 	}
 	m := f.moment[row]
@@ -140,7 +140,7 @@ func (w *window) during(m int64) bool { return w.at(m) >= 0 }
 // rates says whether what a row's turn did counts in rates, if it did it in the window: that of every turn,
 // warm-up's too (the server did it in that time), unless the window is of some turns only.
 func (w *window) rates(f *frame, row int) bool {
-	return !w.turns || f.main[row] && f.turn[row] >= w.first && f.turn[row] < w.last
+	return !w.turns || f.main[row] && int64(f.turn[row]) >= w.first && int64(f.turn[row]) < w.last
 }
 
 // ended says whether a turn ended in the window, for rates.
@@ -221,7 +221,7 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning, error) {
 	w.result.From, w.result.To = Num(float64(w.from)/1e9), Num(float64(w.to)/1e9)
 	w.result.Seconds = Num(float64(w.length()) / 1e9)
 	for row := range f.rows {
-		if !f.main[row] || f.end[row] == schemas.NullInt || w.holds(f, f.turn, row) {
+		if !f.main[row] || f.end[row] == schemas.NullInt || w.holds(f, row) {
 			continue
 		}
 		from, to := w.from, w.to

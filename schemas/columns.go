@@ -40,6 +40,26 @@ func (c *Vector) Len() int {
 	return len(c.Codes)
 }
 
+// Size gives about how many bytes the column takes.
+func (c *Vector) Size() int {
+	return 8*(len(c.Ints)+len(c.Floats)) + 4*len(c.Codes) + 32*len(c.Values)
+}
+
+// Seal gives up what is only needed to add rows.
+func (c *Vector) Seal() { c.codes = nil }
+
+// Nulls gives a column without a value.
+func Nulls(name string, rows int) *Vector {
+	var t Table
+	cols, err := t.want([]string{name})
+	if err != nil {
+		panic(err) // names are those of the program
+	}
+	cols[0].grow(rows)
+	cols[0].appendNulls(rows)
+	return cols[0]
+}
+
 // code gives the code of a string, adding it to the column's values if it is new.
 func (c *Vector) code(s []byte) int32 {
 	if code, ok := c.codes[string(s)]; ok {

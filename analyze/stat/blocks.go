@@ -29,6 +29,11 @@ type Sample struct {
 	Moments []int64   // when: nanoseconds of the window's clock
 	Cluster []int32   // conversation of each value, from 0
 	Block   []uint8   // [Window.BlockOf] of each moment, where many samples share their moments; else nil
+	// Again, if not nil, stands in for Moments, Cluster and Block where these would take too much memory: it gives
+	// the values once more, in any order, each with its conversation (below Clusters) and block. Values is then
+	// sorted in place.
+	Again    func(yield func(v float64, cluster int32, block uint8))
+	Clusters int
 }
 
 // Window is the part of a run that a sample comes from, in nanoseconds: [From, To).
@@ -106,8 +111,8 @@ type Scratch struct {
 }
 
 // Summarize works out the distribution of a sample: the quantiles qs (0 to 1), the mean, and what the
-// sample says of the server in the long run. It leaves the sample as it is. plain leaves the intervals
-// and effective sizes out (they are NaN).
+// sample says of the server in the long run. It leaves the sample as it is (but see [Sample.Again]). plain leaves the
+// intervals and effective sizes out (they are NaN).
 func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summary {
 	n := len(in.Values)
 	out := empty(n, len(qs))
@@ -115,8 +120,14 @@ func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summa
 	if n == 0 {
 		return out
 	}
-	sorted := s.sort(in.Values)
 	out.Mean.Value, out.Std = MeanStd(in.Values)
+	if in.Again != nil {
+		if cap(s.spare) > 0 && &s.spare[:1][0] == &in.Values[0] { // the last sample's values, which were sorted out of there
+			s.spare = s.sorted
+		}
+		s.sorted = in.Values[:0]
+	}
+	sorted := s.sort(in.Values)
 	out.Min, out.Max = sorted[0], sorted[n-1]
 	limits := make([]float64, 2*len(qs))
 	for i, q := range qs {
@@ -126,13 +137,18 @@ func (s *Scratch) Summarize(in Sample, qs []float64, w Window, plain bool) Summa
 	if plain {
 		return out
 	}
-	cluster, clusters := s.renumber(in.Cluster)
-	out.Clusters = clusters
-	block := in.Block
-	if block == nil {
-		block = s.blocks(in.Moments, w)
+	each, clusters := in.Again, in.Clusters
+	if each == nil {
+		var cluster []int32
+		cluster, clusters = s.renumber(in.Cluster)
+		block := in.Block
+		if block == nil {
+			block = s.blocks(in.Moments, w)
+		}
+		each = eachOf(in.Values, cluster, block)
 	}
-	byConversation, byBlock := countParts(in.Values, cluster, clusters, block, limits)
+	byConversation, byBlock := countParts(each, n, clusters, limits)
+	out.Clusters = byConversation.used
 	out.Mean.Effective = float64(n)
 	out.judge(w, qs, byBlock, &byConversation, float64(n), sample(sorted))
 	return out
@@ -225,7 +241,7 @@ func (out *Summary) judge(w Window, qs []float64, byBlock parts, byConversation 
 func (s *Scratch) Sorted() []float64 { return s.sorted }
 
 func (s *Scratch) sort(values []float64) []float64 {
-	s.sorted = append(s.sorted[:0], values...)
+	s.sorted = append(s.sorted[:0], values...) // of values onto themselves, if they may be sorted in place
 	if cap(s.spare) < len(values) && len(values) >= RadixFrom {
 		s.spare = make([]float64, len(values))
 	}
@@ -283,10 +299,19 @@ func newParts(count, limits int, total float64) parts {
 	return parts{n: make([]int32, count), sum: make([]float64, count), at: make([]int32, count*limits), limits: limits, total: total}
 }
 
-// countParts cuts a sample by conversation and by block of time.
-func countParts(values []float64, cluster []int32, clusters int, block []uint8, limits []float64) (byConversation, byBlock parts) {
+// eachOf gives values one by one, with the part of each.
+func eachOf(values []float64, cluster []int32, block []uint8) func(yield func(v float64, cluster int32, block uint8)) {
+	return func(yield func(float64, int32, uint8)) {
+		for i, v := range values {
+			yield(v, cluster[i], block[i])
+		}
+	}
+}
+
+// countParts cuts a sample of n values by conversation and by block of time.
+func countParts(each func(yield func(v float64, cluster int32, block uint8)), n, clusters int, limits []float64) (byConversation, byBlock parts) {
 	k := len(limits)
-	a, b := newParts(clusters, k, float64(len(values))), newParts(Blocks, k, float64(len(values)))
+	a, b := newParts(clusters, k, float64(n)), newParts(Blocks, k, float64(n))
 	// Each value is counted once, at the lowest limit that it does not exceed; summing up over the limits of
 	// a part comes after.
 	order := make([]int, k)
@@ -298,8 +323,8 @@ func countParts(values []float64, cluster []int32, clusters int, block []uint8, 
 	for i, at := range order {
 		rising[i] = limits[at]
 	}
-	for i, v := range values {
-		x, y := int(cluster[i]), int(block[i])
+	each(func(v float64, cluster int32, block uint8) {
+		x, y := int(cluster), int(block)
 		a.n[x]++
 		a.sum[x] += v
 		b.n[y]++
@@ -314,7 +339,7 @@ func countParts(values []float64, cluster []int32, clusters int, block []uint8, 
 			a.at[x*k+order[above]]++
 			b.at[y*k+order[above]]++
 		}
-	}
+	})
 	for _, c := range []*parts{&a, &b} {
 		for id, n := range c.n {
 			if n > 0 {

@@ -1,9 +1,8 @@
 package stat
 
 import (
-	"cmp"
+	"iter"
 	"math"
-	"slices"
 )
 
 // Relaxation gives the relaxation time of a series of means of equal bins of time (dt seconds each): its
@@ -47,9 +46,8 @@ func Relaxation(series []float64, dt float64) float64 {
 
 // Load is what a run says of how much of the server was in use.
 type Load struct {
-	// Sent and First are when each turn was sent, and its first token came or it ended without one, in
-	// nanoseconds.
-	Sent, First []int64
+	// Turns gives when each turn was sent, and when its first token came or it ended without one, in nanoseconds.
+	Turns iter.Seq2[int64, int64]
 	// Waiting is the share of time in which requests waited in the server's queue, from its telemetry; NaN
 	// if it does not say.
 	Waiting float64
@@ -77,30 +75,31 @@ const relaxBins = 8192
 // more.
 func (w Window) tau(l Load) float64 {
 	var from, to []int64
-	var turns float64
-	for i, s := range l.Sent {
-		if s < w.From || s >= w.To {
-			continue
+	for sent, first := range l.Turns {
+		if sent >= w.From && sent < w.To {
+			from, to = append(from, sent), append(to, min(max(first, sent), w.To))
 		}
-		turns++
-		from, to = append(from, s), append(to, min(max(l.First[i], s), w.To))
 	}
+	turns := float64(len(from))
 	if turns < 2*shortBlocks || w.To <= w.From {
 		return math.NaN()
 	}
 	bins := int(min(relaxBins, 4*turns))
 	series := make([]float64, bins)
 	dt := w.Seconds() / float64(bins)
-	var busy, busyTo int64
-	order := make([]int, len(from))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(from[a], from[b]) })
-	for _, i := range order {
-		busy += max(0, to[i]-max(from[i], busyTo))
-		busyTo = max(busyTo, to[i])
+	for i := range from {
 		addSpan(series, float64(from[i]-w.From)/1e9/dt, float64(to[i]-w.From)/1e9/dt)
+	}
+	SortInts(from)
+	SortInts(to)
+	var busy int64
+	for i, end := range to { // turns that follow each other without a break are over when as many have ended as begun
+		if i == 0 || from[i] > to[i-1] {
+			busy -= from[i]
+		}
+		if i+1 == len(to) || from[i+1] > end {
+			busy += end
+		}
 	}
 	own := Relaxation(series, dt)
 	suggest := func(u float64) float64 {

@@ -14,7 +14,7 @@ func EffectiveTrials(in Sample, w Window) float64 {
 	}
 	var s Scratch
 	cluster, clusters := s.renumber(in.Cluster)
-	byConversation, byBlock := countParts(in.Values, cluster, clusters, s.blocks(in.Moments, w), []float64{0.5})
+	byConversation, byBlock := countParts(eachOf(in.Values, cluster, s.blocks(in.Moments, w)), len(in.Values), clusters, []float64{0.5})
 	byTime := byBlock.join(shortBlocks)
 	return min(n, byConversation.effective()[0], byTime.effective()[0])
 }

@@ -1,6 +1,7 @@
 package stat
 
 import (
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -377,16 +378,16 @@ func TestSummarize(t *testing.T) {
 	for i := range 600 { // one every tenth of a second, each awaiting its token for half of it: u = 0.5
 		sent, first = append(sent, int64(i)*1e8), append(first, int64(i)*1e8+5e7)
 	}
-	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: math.NaN()}).Tau; !near(got, 0.45, 1e-6) {
+	if got := w.WithTau(Load{Turns: turns(sent, first), Waiting: math.NaN()}).Tau; !near(got, 0.45, 1e-6) {
 		t.Errorf("u = 0.5 at 10 turns a second suggests 1.5*(1.5/0.25)*0.5/10 = 0.45 s, not %v", got)
 	}
-	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: 0.64}).Tau; !near(got, 1.5*1.8/0.04*0.08, 1e-6) {
+	if got := w.WithTau(Load{Turns: turns(sent, first), Waiting: 0.64}).Tau; !near(got, 1.5*1.8/0.04*0.08, 1e-6) {
 		t.Errorf("telemetry with u = 0.8: %v", got)
 	}
-	if got := w.WithTau(Load{Sent: sent, First: first, Waiting: 1, Longest: 5}).Tau; !near(got, 2.5, 1e-6) {
+	if got := w.WithTau(Load{Turns: turns(sent, first), Waiting: 1, Longest: 5}).Tau; !near(got, 2.5, 1e-6) {
 		t.Errorf("a closed loop remembers %v s", got)
 	}
-	if got := w.WithTau(Load{Sent: sent[:30], First: first[:30], Waiting: 0}).Tau; !math.IsNaN(got) {
+	if got := w.WithTau(Load{Turns: turns(sent[:30], first[:30]), Waiting: 0}).Tau; !math.IsNaN(got) {
 		t.Errorf("thirty turns know their relaxation time: %v", got)
 	}
 	var amounts []float64
@@ -481,5 +482,15 @@ func TestJoinRates(t *testing.T) {
 	}
 	if got := JoinRates([]Estimate{of(10, 3), {Value: 20, Interval: Unknown}}, []float64{0.5, 0.5}); got.Known() {
 		t.Errorf("a stretch without an interval gives %v, want none", got)
+	}
+}
+
+func turns(sent, first []int64) iter.Seq2[int64, int64] {
+	return func(yield func(sent, first int64) bool) {
+		for i, s := range sent {
+			if !yield(s, first[i]) {
+				return
+			}
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 
@@ -114,6 +115,7 @@ func analyzeTo(path, input, window string, o analyze.Options, slos, by []string)
 		}
 		o.By = append(o.By, g)
 	}
+	debug.SetGCPercent(25) // as parley analyze does
 	ctx := context.Background()
 	runs, err := analyze.Load(ctx, []string{input})
 	if err != nil {
