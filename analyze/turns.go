@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"parley/schemas"
@@ -65,20 +66,20 @@ func (r *Runs) Turns(ctx context.Context, i int, o Options, chunks bool) (turns 
 	prompt, cached, completion, reasoning := f.ints("prompt_tokens"), f.ints("cached_tokens"), f.ints("completion_tokens"), f.ints("reasoning_tokens")
 	var rows []int
 	for row := range f.rows {
-		if !f.main[row] || start[row] == schemas.NullInt || !w.holds(f, f.turn, row) {
+		if !f.main[row] || start[row] == schemas.NullInt || !w.holds(f, row) {
 			continue
 		}
 		rows = append(rows, row)
 		turns = append(turns, Turn{
-			Conversation: conversation(row), Instance: instance[row], Session: f.conv[row], Turn: f.turn[row], Stage: stage[row], RequestID: request(row),
+			Conversation: conversation(row), Instance: instance[row], Session: f.conv[row], Turn: int64(f.turn[row]), Stage: stage[row], RequestID: request(row),
 			Status: schemas.Statuses[f.status[row]], Error: kind(row), Message: message(row), HTTPStatus: status[row],
 			Scheduled: scheduled[row], Start: start[row], Sent: sent[row], FirstByte: byte1[row], FirstToken: first[row], LastToken: last[row], Done: done[row],
 			Prompt: prompt[row], Cached: cached[row], Completion: completion[row], Reasoning: reasoning[row],
 			Hidden: tokens.hidden(row), Burst: run.chunks != nil && run.chunks.burst[row],
 		})
 	}
-	if n, err := run.chunkCount(f); err != nil || !chunks || n > exactGaps {
-		return turns, false, err
+	if n, err := run.chunkCount(f); err != nil || f.err != nil || !chunks || n > exactGaps {
+		return turns, false, errors.Join(f.err, err)
 	}
 	return turns, true, run.readLists(ctx, func(_, firstRow int, shiftNS int64, l *schemas.Lists) error {
 		at, _ := slices.BinarySearch(rows, firstRow)
