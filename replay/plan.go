@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -26,24 +27,36 @@ func Plan(cfg Config) (*Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds, err := s.Open(cfg.Dataset)
+	ds, x, err := s.survey()
 	if err != nil {
 		return nil, err
 	}
 	defer ds.Close()
-	x, err := load.Survey(ds.Path(), ds.Outlines, &s.rules)
-	if err != nil {
-		return nil, err
-	}
 	shape, err := load.Rehearse(x, &s.rules, ds.Outlines, s.outputTokens, planMost)
 	if err != nil {
 		return nil, err
 	}
+	shape.Dataset = datasetRef(ds, x)
+	return shape, nil
+}
+
+// survey opens the dataset, and finds out what it holds.
+func (s *settled) survey() (ds *schemas.Dataset, x *load.Extent, err error) {
+	if ds, err = s.Open(s.Dataset); err != nil {
+		return nil, nil, err
+	}
+	if x, err = load.Survey(ds.Path(), ds.Outlines, &s.rules); err != nil {
+		return nil, nil, errors.Join(err, ds.Close())
+	}
+	return ds, x, nil
+}
+
+// datasetRef names the dataset in files.
+func datasetRef(ds dataset, x *load.Extent) schemas.DatasetRef {
 	meta := ds.Meta()
-	shape.Dataset = schemas.DatasetRef{
+	return schemas.DatasetRef{
 		File: filepath.Base(ds.Path()), ContentHash: meta.ContentHash, Tokenizer: meta.Tokenizer, Conversations: x.Conversations(), Turns: x.Turns,
 	}
-	return shape, nil
 }
 
 // Expectation says in one line what a load of a shape will look like.

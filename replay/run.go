@@ -9,7 +9,6 @@ import (
 	"iter"
 	"math"
 	"net"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -98,15 +97,11 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (*Outcome, error) {
 	if hooks.Note == nil {
 		hooks.Note = func(string) {}
 	}
-	ds, err := s.Open(cfg.Dataset)
+	ds, x, err := s.survey()
 	if err != nil {
 		return nil, err
 	}
 	defer ds.Close()
-	x, err := load.Survey(ds.Path(), ds.Outlines, &s.rules)
-	if err != nil {
-		return nil, err
-	}
 	r := &run{cfg: s, hooks: hooks, ds: ds, x: x}
 	if s.VerifyOutput != "" {
 		if r.verifier, err = newVerifier(s.VerifyOutput); err != nil {
@@ -248,10 +243,7 @@ func (r *run) describe() error {
 		}
 		m.RunID = hex.EncodeToString(b)
 	}
-	d := r.ds.Meta()
-	m.Dataset = schemas.DatasetRef{
-		File: filepath.Base(r.ds.Path()), ContentHash: d.ContentHash, Conversations: r.x.Conversations(), Turns: r.x.Turns, Tokenizer: d.Tokenizer,
-	}
+	m.Dataset = datasetRef(r.ds, r.x)
 	for _, w := range []struct {
 		n    int
 		text string
@@ -272,7 +264,7 @@ func (r *run) describe() error {
 		share := rules.Rate[0].Level / float64(rules.Shards)
 		m.OfferedRate = &share
 	}
-	if n := int64(r.places()); n > 0 {
+	if n := r.cfg.rules.MostPlaces(); n > 0 {
 		m.Concurrency = &n
 	}
 	kernel, cpu, mem := engine.HostFacts()
@@ -286,28 +278,14 @@ func (r *run) describe() error {
 	return nil
 }
 
-// places gives how many conversations this shard of a closed loop has at once at most, 0 for an open loop.
-func (r *run) places() int {
-	most := int64(0)
-	for _, st := range r.cfg.rules.Concurrency {
-		most = max(most, r.share(int64(st.Level)))
-	}
-	return int(most)
-}
-
-// share gives this shard's part of a whole.
-func (r *run) share(whole int64) int64 {
-	return load.Share(whole, r.cfg.rules.Shard, r.cfg.rules.Shards)
-}
-
 // connections gives how many connections the load may need at once, 0 if nothing bounds them. A tree of
 // conversations has one place and may send several requests at once: it is not a bound then.
 func (r *run) connections() int {
-	n := r.places()
+	n := int(r.cfg.rules.MostPlaces())
 	if n == 0 {
-		n = int(r.share(int64(r.cfg.MaxConversations)))
+		n = int(r.cfg.rules.Share(int64(r.cfg.MaxConversations)))
 	}
-	if m := int(r.share(int64(r.cfg.MaxInFlight))); m > 0 && (n == 0 || m < n) {
+	if m := int(r.cfg.rules.Share(int64(r.cfg.MaxInFlight))); m > 0 && (n == 0 || m < n) {
 		n = m
 	}
 	return n
@@ -326,7 +304,7 @@ func (r *run) expect() {
 		return // the load will say what is wrong with the file
 	}
 	r.hooks.Note(Expectation(shape))
-	if n := int64(r.places()); shape.MostActive < n && !shape.Cut && shape.Ended == load.EndComplete {
+	if n := r.cfg.rules.MostPlaces(); shape.MostActive < n && !shape.Cut && shape.Ended == load.EndComplete {
 		r.warn(fmt.Sprintf("--concurrency %d: the dataset has only %d conversations, and never more than %d of them run at once: use --loops, more conversations, or less concurrency", n, r.x.Conversations(), shape.MostActive))
 	}
 }

@@ -541,7 +541,7 @@ func (e *Engine) Progress() Progress {
 	e.mu.Unlock()
 	if r := e.Rules; r.Bounded() {
 		if p.Planned = 0; r.Requests > 0 {
-			p.Planned = load.Share(r.Requests, r.Shard, r.Shards) + load.Share(r.Warmup, r.Shard, r.Shards)
+			p.Planned = r.Share(r.Requests) + r.Share(r.Warmup)
 		}
 	}
 	p.Backlog, _, _, _, _ = e.out.state()

@@ -20,18 +20,9 @@ const (
 	windowAhead = 2 * time.Second // how long before its time a conversation is made ready
 )
 
-// places gives the conversations that a closed loop has at once in its largest stage, 0 for an open one.
-func (e *Engine) places() int64 {
-	most := int64(0)
-	for _, s := range e.Rules.Concurrency {
-		most = max(most, load.Share(int64(s.Level), e.Rules.Shard, e.Rules.Shards))
-	}
-	return most
-}
-
 // mostReady gives the number of conversations that may be ready.
 func (e *Engine) mostReady() int64 {
-	if n := e.places(); n > 0 {
+	if n := e.Rules.MostPlaces(); n > 0 {
 		return n + n/4 + 16
 	}
 	return windowMost
@@ -47,7 +38,7 @@ func (e *Engine) prepare(begun chan<- struct{}) {
 	}
 	held, first := int64(0), int64(0)
 	if !e.Rules.Open() {
-		first = load.Share(int64(e.Rules.Concurrency[0].Level), e.Rules.Shard, e.Rules.Shards)
+		first = e.Rules.Places(0)
 	}
 	started := false
 	for en := range load.Schedule(e.Extent, e.Rules, e.Left.Done) {

@@ -163,7 +163,7 @@ func (s *Scheduler) start(in *instance, m int32) {
 	// A conversation that begins in the middle sends a history that the server's cache would hold by then: its
 	// first turn fills the cache, and is not measured.
 	primes := s.r.Stagger && c.next > 0 && !c.began
-	c.warm = primes || s.started <= s.r.share(s.r.Warmup) || s.r.WarmupTime > 0 && s.now < int64(s.r.WarmupTime)
+	c.warm = primes || s.started <= s.r.Share(s.r.Warmup) || s.r.WarmupTime > 0 && s.now < int64(s.r.WarmupTime)
 	a.Warmup = c.warm
 	if !c.warm {
 		s.main++

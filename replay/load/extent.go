@@ -409,7 +409,7 @@ func openings(r *Rules) iter.Seq[time.Duration] {
 	// A shard's places are every nth of the whole run's, so that shards fill up together.
 	late := time.Duration(float64(r.Ramp) / whole * float64(r.Shard) / float64(r.Shards))
 	return func(yield func(time.Duration) bool) {
-		for d := range Spread(int(r.places(0)), r.Ramp) {
+		for d := range Spread(int(r.Places(0)), r.Ramp) {
 			if !yield(d + late) {
 				return
 			}
@@ -421,7 +421,7 @@ func openings(r *Rules) iter.Seq[time.Duration] {
 // evenly from the conversation's for each conversation that takes one of the first places.
 func firstTurn(x *Extent, r *Rules, k int64, root int32) int32 {
 	turns := x.turns[root]
-	if !r.Stagger || turns < 2 || k/int64(r.Shards) >= r.places(0) {
+	if !r.Stagger || turns < 2 || k/int64(r.Shards) >= r.Places(0) {
 		return 0
 	}
 	return int32(random.Stream(r.Seed, "stagger", uint64(k)).IntN(int(turns)))

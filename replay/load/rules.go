@@ -214,8 +214,17 @@ func Share(whole int64, shard, shards int) int64 {
 	return n
 }
 
-// share gives this shard's part of a whole.
-func (r *Rules) share(whole int64) int64 { return Share(whole, r.Shard, r.Shards) }
+// Share gives this shard's part of a whole.
+func (r *Rules) Share(whole int64) int64 { return Share(whole, r.Shard, r.Shards) }
 
-// places gives this shard's part of a stage's conversations at once.
-func (r *Rules) places(stage int) int64 { return r.share(int64(r.Concurrency[stage].Level)) }
+// Places gives this shard's part of a stage's conversations at once.
+func (r *Rules) Places(stage int) int64 { return r.Share(int64(r.Concurrency[stage].Level)) }
+
+// MostPlaces gives how many conversations this shard of a closed loop has at once in its largest stage, 0 for an open
+// loop.
+func (r *Rules) MostPlaces() (most int64) {
+	for stage := range r.Concurrency {
+		most = max(most, r.Places(stage))
+	}
+	return most
+}

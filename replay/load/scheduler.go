@@ -134,10 +134,10 @@ func NewScheduler(x *Extent, r *Rules, left Left) *Scheduler {
 	s.more = true // whatever is due at once
 	s.places.limit, s.flights.limit = -1, -1
 	if r.MaxInFlight > 0 {
-		s.flights.raise(r.share(int64(r.MaxInFlight)), None)
+		s.flights.raise(r.Share(int64(r.MaxInFlight)), None)
 	}
 	if r.MaxConversations > 0 {
-		s.places.raise(r.share(int64(r.MaxConversations)), None)
+		s.places.raise(r.Share(int64(r.MaxConversations)), None)
 	}
 	if !r.Open() {
 		s.places.limit = 0
@@ -256,7 +256,7 @@ func (s *Scheduler) fire(at int64, t timer) {
 	case timeStage:
 		s.stage++
 		if !s.r.Open() {
-			s.places.raise(s.r.places(int(s.stage)), at)
+			s.places.raise(s.r.Places(int(s.stage)), at)
 		}
 	case timeRelease: // pump goes on
 	case timeDuration:

@@ -203,7 +203,7 @@ func (p *player) take(actions []Action) {
 	}
 	flying := int64(p.ends.len())
 	p.most = max(p.most, flying)
-	if n := p.rules.MaxInFlight; n > 0 && flying > p.rules.share(int64(n)) {
+	if n := p.rules.MaxInFlight; n > 0 && flying > p.rules.Share(int64(n)) {
 		p.t.Fatalf("%d requests at once, %d are allowed", flying, n)
 	}
 	if flying != p.s.InFlight() {

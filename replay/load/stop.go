@@ -50,7 +50,7 @@ func (s *Scheduler) cut(reason string) {
 
 // checkCount stops the run if its requests are used up.
 func (s *Scheduler) checkCount(at int64) {
-	if s.r.Requests > 0 && s.minimum && s.main >= s.r.share(s.r.Requests) {
+	if s.r.Requests > 0 && s.minimum && s.main >= s.r.Share(s.r.Requests) {
 		s.stop(EndRequests, at)
 	}
 }
@@ -66,7 +66,7 @@ func (s *Scheduler) judge(o Outcome, began, at int64) {
 	}
 	b := &s.r.MaxErrors
 	switch {
-	case b.Count > 0 && s.failed >= max(1, s.r.share(b.Count)), b.Share > 0 && float64(s.lastBad) > b.Share*lastTurns:
+	case b.Count > 0 && s.failed >= max(1, s.r.Share(b.Count)), b.Share > 0 && float64(s.lastBad) > b.Share*lastTurns:
 		s.stop(EndErrors, at)
 		return
 	case o == Silent:
