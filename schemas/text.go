@@ -8,3 +8,7 @@ import "unicode"
 func Unprintable(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
+
+// ProbeText stands in the prompts by which a replay finds out what a server takes before its load, so that a recording can
+// tell them from those of an application.
+const ProbeText = "Read this list and then follow the last line."

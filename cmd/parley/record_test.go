@@ -35,7 +35,7 @@ func TestRecordedRun(t *testing.T) {
 	peculiar(t, data)
 	rec := launch(t, self(t).command("generate", "--record", "127.0.0.1:0", "--upstream", upstream, "-o", recorded))
 	front := address(t, rec)
-	replay := launch(t, self(t).command("replay", data, "--url", front, "-o", out, "--rate", "40", "--arrivals", "constant", "--think", "50ms", "--no-probe", "--model", "m"))
+	replay := launch(t, self(t).command("replay", data, "--url", front, "-o", out, "--rate", "40", "--arrivals", "constant", "--think", "50ms", "--model", "m"))
 	if code := replay.code(t, time.Minute); code != codeOK && code != codeVerdict {
 		t.Fatal(replay.errs.String())
 	}

@@ -3,9 +3,11 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,7 +28,7 @@ type Options struct {
 	MinTurns        int // leave out conversations of fewer requests
 	MaxTurns        int // leave out conversations of more; 0 is no limit
 	MaxPromptTokens int // leave out conversations with a longer prompt; 0 is no limit
-	Limit           int // stop after that many conversations; 0 is no limit
+	Limit           int // stop after that many conversations, with all that they start; 0 is no limit
 
 	// JitterMS moves every recorded arrival later by a random time below this many milliseconds. Some
 	// traces (Mooncake) round arrivals down to steps of 3,000 ms, which makes bursts that never were.
@@ -108,7 +110,11 @@ type Importer struct {
 
 	jittered int64 // conversations whose arrival was moved
 	ids      idSet
-	seen     prefix.Cache // prompts and answers of chats
+	renamed  map[string]string   // what the identifiers of a tree of conversations became,
+	promised map[string]string   // and what those that its turns wait for will become
+	roots    int                 // conversations kept that no other one starts
+	out      map[uint64]struct{} // hashes of the identifiers of those left out, whose sub-agents go with them
+	seen     prefix.Cache        // prompts and answers of chats
 	report   Report
 	finished bool
 }
@@ -190,7 +196,7 @@ func Open(paths []string, opts Options) (*Importer, error) {
 	if opts.Join == "" {
 		opts.Join = JoinAuto
 	}
-	im := &Importer{opts: opts, chats: chatshape.Reader{Columns: opts.Columns}, ids: idSet{}}
+	im := &Importer{opts: opts, chats: chatshape.Reader{Columns: opts.Columns}, ids: idSet{}, renamed: map[string]string{}, promised: map[string]string{}, out: map[uint64]struct{}{}}
 	im.report = Report{Skipped: map[string]int64{}, noted: map[string]*noted{}, formats: map[Format]struct{}{}}
 	im.blocks = &blockText{tok: opts.Tokenizer, seed: opts.Seed, prose: sync.OnceValues(func() (*prose.Prose, error) {
 		p, err := prose.New(opts.Tokenizer)
@@ -376,12 +382,16 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 	if im.finished {
 		return nil, false
 	}
+	if im.full() && (len(res.rows) == 0 || res.rows[0].ParentID == nil) {
+		im.finished = true
+		return nil, false
+	}
 	im.tellAll(res.item.told)
 	im.report.formats[res.item.format] = struct{}{}
 	im.report.Read += res.item.records
 	p := res.problem
 	if p == nil {
-		p = im.refuse(res.rows)
+		p = im.refuse(res.rows, res.item.format)
 	}
 	if p != nil {
 		im.report.skip(res.item.where, p, res.item.records)
@@ -395,62 +405,88 @@ func (im *Importer) Commit(res Result) ([]schemas.Conversation, bool) {
 		}
 		im.report.note(n.What, 1, example)
 	}
-	renamed := map[string]string{}
 	rows := res.rows
 	for i := range rows {
 		c := &rows[i]
-		if id := im.ids.unique(c.ConversationID); id != c.ConversationID {
-			renamed[c.ConversationID] = id
-			c.ConversationID = id
-			im.report.note("identifiers that came twice and were made unique", 1, res.item.where.String())
+		if c.ParentID == nil {
+			im.roots++
 		}
-		if c.ParentID != nil {
-			if id, ok := renamed[*c.ParentID]; ok {
-				c.ParentID = &id
-			}
+		if im.name(c) {
+			im.report.note("identifiers that came twice and were made unique", 1, res.item.where.String())
 		}
 		im.jitter(c)
 		if len(res.chains) > 0 {
 			im.share(c, res.chains[i])
 		}
 	}
-	if n := im.opts.Limit; n > 0 && im.report.Conversations+int64(len(rows)) >= int64(n) {
-		rows = rows[:int64(n)-im.report.Conversations]
-		im.finished = true
-	}
 	im.report.Conversations += int64(len(rows))
 	for i := range rows {
 		im.report.Turns += int64(len(rows[i].Turns))
 	}
+	// Those that others start are rows of their own in a dataset of parley, behind what starts them.
+	im.finished = im.full() && res.item.format != Conversations
 	return rows, !im.finished
 }
+
+// name makes a conversation's identifier unique, and says whether it had to. What refers to it goes along: its sub-agents
+// name their parent, which comes before them, and its turns name the sub-agents that they wait for, which come after it.
+func (im *Importer) name(c *schemas.Conversation) bool {
+	fresh := func(id string) string {
+		if name, ok := im.promised[id]; ok {
+			return name
+		}
+		return im.ids.unique(id)
+	}
+	if c.ParentID == nil {
+		clear(im.promised)
+		clear(im.renamed)
+	} else if name, ok := im.renamed[*c.ParentID]; ok {
+		c.ParentID = &name
+	}
+	was := c.ConversationID
+	c.ConversationID = fresh(was)
+	im.renamed[was] = c.ConversationID
+	for i := range c.Turns {
+		for k, id := range c.Turns[i].Joins {
+			im.promised[id] = fresh(id)
+			c.Turns[i].Joins[k] = im.promised[id]
+		}
+	}
+	return was != c.ConversationID
+}
+
+func (im *Importer) full() bool { return im.opts.Limit > 0 && im.roots >= im.opts.Limit }
 
 const noTurn = "no turn: nobody asks for an answer"
 
 // refuse applies the filters. Conversations that belong together (a coding agent and its sub-agents)
-// stay or go by the first of them.
-func (im *Importer) refuse(rows []schemas.Conversation) *problem {
+// stay or go by the first of them, in whose rows or behind which the others stand.
+func (im *Importer) refuse(rows []schemas.Conversation, format Format) *problem {
 	if len(rows) == 0 {
 		return because("no conversation")
 	}
 	c := &rows[0]
-	n := len(c.Turns)
-	switch {
+	var p *problem
+	switch n := len(c.Turns); {
 	case n == 0:
-		return because(noTurn)
-	case n < im.opts.MinTurns:
-		return because(fmt.Sprintf("fewer than %d turns", im.opts.MinTurns))
-	case im.opts.MaxTurns > 0 && n > im.opts.MaxTurns:
-		return because(fmt.Sprintf("more than %d turns", im.opts.MaxTurns))
-	}
-	if most := int64(im.opts.MaxPromptTokens); most > 0 {
-		for _, t := range c.Turns {
-			if t.PromptTokens != nil && *t.PromptTokens > most {
-				return because(fmt.Sprintf("prompt of more than %d tokens", most))
-			}
+		p = because(noTurn)
+	case c.ParentID != nil:
+		if _, gone := im.out[maphash.String(idSeed, *c.ParentID)]; gone {
+			p = because("started by one that was left out")
 		}
+	case n < im.opts.MinTurns:
+		p = because(fmt.Sprintf("fewer than %d turns", im.opts.MinTurns))
+	case im.opts.MaxTurns > 0 && n > im.opts.MaxTurns:
+		p = because(fmt.Sprintf("more than %d turns", im.opts.MaxTurns))
+	case im.opts.MaxPromptTokens > 0 && slices.ContainsFunc(c.Turns, func(t schemas.Turn) bool {
+		return t.PromptTokens != nil && *t.PromptTokens > int64(im.opts.MaxPromptTokens)
+	}):
+		p = because(fmt.Sprintf("prompt of more than %d tokens", im.opts.MaxPromptTokens))
 	}
-	return nil
+	if p != nil && format == Conversations {
+		im.out[maphash.String(idSeed, c.ConversationID)] = struct{}{}
+	}
+	return p
 }
 
 // Conversations does all three steps one after the other.

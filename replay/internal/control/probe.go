@@ -23,7 +23,7 @@ const maxProbes = 16
 func probePrompt(salt string) string {
 	var b strings.Builder
 	b.WriteString(salt)
-	b.WriteString(" Read this list and then follow the last line.\n")
+	b.WriteString(" " + schemas.ProbeText + "\n")
 	for i, word := range strings.Fields("amber basalt cedar delta ember fjord granite harbor indigo juniper kelp lagoon marble nectar onyx pumice quartz raven saffron tundra umber velvet willow xenon yarrow zephyr") {
 		fmt.Fprintf(&b, "%d. The word %q stands for itself.\n", i+1, word)
 	}
