@@ -20,7 +20,6 @@ func (s *instant) Append(schemas.Message) error { return nil }
 func (s *instant) AppendAnswer(api.Answer, *schemas.Message) (bool, error) {
 	return true, nil
 }
-func (s *instant) Close() {}
 func (s *instant) Do(_ context.Context, _ int64, row *schemas.Request) api.Answer {
 	now := s.clk.Now()
 	row.StartNS, row.SentNS, row.DoneNS = &now, &now, &now

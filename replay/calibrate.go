@@ -169,10 +169,8 @@ func calibrationConfig(cfg Config, of *Outcome) Config {
 // truth is what the comparison needs of a line of a simulated server's log.
 type truth struct {
 	ResponseID string  `json:"response_id"`
-	RequestID  string  `json:"request_id"`
 	ReceivedNS int64   `json:"received_ns"`
 	FirstNS    int64   `json:"first_write_ns"`
-	EndNS      int64   `json:"end_ns"`
 	ChunkNS    []int64 `json:"chunk_ns"`
 }
 

@@ -24,7 +24,6 @@ const (
 	DefaultGrace       = 30 * time.Second
 	DefaultReadyLimit  = 5 * time.Minute
 	DefaultScrape      = time.Second
-	DefaultMaxText     = 64 << 20
 )
 
 // countMargin is how much longer than a turn's limit the grace of a count is: the last turns come to their own limit

@@ -90,7 +90,7 @@ func (r *run) openLine(to *server, c *engine.Conversation) (engine.Session, erro
 	if c.Source.Body != nil {
 		o.Body = *c.Source.Body
 	}
-	s, err := to.client.NewSession(wire.SessionOptions{History: o})
+	s, err := to.client.NewSession(o)
 	if err != nil {
 		return nil, err
 	}

@@ -61,9 +61,6 @@ type Pace = engine.Pace
 // Progress is how far a run has come.
 type Progress = engine.Progress
 
-// ClientSource is the source of the client's own samples in the telemetry file.
-const ClientSource = engine.ClientSource
-
 // collectorLimit is how long the collector may take to write what it holds at the end of a run.
 const collectorLimit = time.Minute
 

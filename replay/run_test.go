@@ -143,7 +143,7 @@ func TestRun(t *testing.T) {
 			samples[s.Source+" "+s.Name]++
 		}
 		return nil
-	}); err != nil || samples[ClientSource+" in_flight"] == 0 || samples[url+"/metrics running"] == 0 {
+	}); err != nil || samples["client in_flight"] == 0 || samples[url+"/metrics running"] == 0 {
 		t.Errorf("samples %v, %v", samples, err)
 	}
 	if n, err := schemas.SealRun(cfg.Output, m, false); n != 200 || err != nil {

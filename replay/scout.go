@@ -132,7 +132,7 @@ func (r *run) probe(ctx context.Context, s *server) error {
 // send sends one message in a conversation of its own.
 func (s *server) send(ctx context.Context, prompt string, p *api.Params) *schemas.Request {
 	row := &schemas.Request{}
-	session, err := s.client.NewSession(wire.SessionOptions{})
+	session, err := s.client.NewSession(api.HistoryOptions{})
 	if err == nil {
 		err = session.Append(schemas.Message{Role: "user", Content: &prompt})
 	}
@@ -140,7 +140,6 @@ func (s *server) send(ctx context.Context, prompt string, p *api.Params) *schema
 		api.AsFailure(err).Fill(row)
 		return row
 	}
-	defer session.Close()
 	session.Do(ctx, wire.TurnRequest{Params: p}, row)
 	return row
 }

@@ -83,8 +83,6 @@ func (f *fakeSession) AppendAnswer(a api.Answer, _ *schemas.Message) (bool, erro
 	return true, nil
 }
 
-func (f *fakeSession) Close() {}
-
 func (f *fakeSession) Do(ctx context.Context, _ int64, row *schemas.Request) api.Answer {
 	s := f.s
 	start := s.clk.Now()

@@ -30,8 +30,6 @@ type Session interface {
 	// Do sends the history as one request that asks for so many tokens (0 for no limit), and fills row with
 	// all that happened. It never returns without a status in the row.
 	Do(ctx context.Context, outputTokens int64, row *schemas.Request) api.Answer
-	// Close lets go of what the session holds.
-	Close()
 }
 
 // A Conversation is one instance of a dataset's conversation in a run. Its goroutine, which its first turn starts,
@@ -133,18 +131,8 @@ func (c *Conversation) quit() {
 		c.e.window.Release(c.weight)
 		c.weight = 0
 	}
-	if !c.alive {
-		c.close()
-		return
-	}
-	if !c.ends.Swap(true) {
+	if c.alive && !c.ends.Swap(true) {
 		c.orders <- load.Action{Kind: load.Drop}
-	}
-}
-
-func (c *Conversation) close() {
-	if c.talk != nil {
-		c.talk.Close()
 	}
 }
 
@@ -152,7 +140,6 @@ func (c *Conversation) close() {
 func (c *Conversation) run() {
 	e := c.e
 	defer e.wg.Done()
-	defer c.close()
 	defer func() {
 		if p := recover(); p != nil {
 			e.Fail(fmt.Errorf("conversation %q: %v\n%s", c.ID, p, debug.Stack()))

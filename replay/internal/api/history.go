@@ -149,9 +149,6 @@ func remove(members []member, name string) []member {
 // Messages gives the number of messages so far.
 func (h *History) Messages() int { return h.n }
 
-// Size gives the bytes that the messages so far take in a request's body.
-func (h *History) Size() int { return len(h.buf) + len(h.system) }
-
 // Append adds a message of the dataset. After an error the history is as it was.
 func (h *History) Append(m schemas.Message) error {
 	if id := m.ToolCallID; id != nil {

@@ -72,9 +72,6 @@ func (c *Clock) Restart(origin time.Time) {
 // Now gives the time since the origin in nanoseconds; it never goes back.
 func (c *Clock) Now() int64 { return c.baseNS.Load() + int64(time.Since(c.base)) }
 
-// At gives t on the run's time line, in nanoseconds since the origin.
-func (c *Clock) At(t time.Time) int64 { return c.baseNS.Load() + int64(t.Sub(c.base)) }
-
 // Time gives the reading of time.Now that belongs to ns; it has a monotonic part and suits deadlines.
 func (c *Clock) Time(ns int64) time.Time { return c.base.Add(time.Duration(ns - c.baseNS.Load())) }
 

@@ -86,7 +86,7 @@ func checkAimock(t *testing.T, client *wire.Client, kind api.Kind, stream bool) 
 			continue // only streams are broken off
 		}
 		name := fmt.Sprintf("%s, stream %v, %s", kind, stream, c.prompt)
-		s, err := client.NewSession(wire.SessionOptions{History: api.HistoryOptions{Tools: `[{"type":"function","function":{"name":"get","parameters":{"type":"object"}}},{"type":"function","function":{"name":"now"}}]`}})
+		s, err := client.NewSession(api.HistoryOptions{Tools: `[{"type":"function","function":{"name":"get","parameters":{"type":"object"}}},{"type":"function","function":{"name":"now"}}]`})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,6 @@ func checkAimock(t *testing.T, client *wire.Client, kind api.Kind, stream bool) 
 		if c.prompt == "tools" && row.Status == "ok" {
 			a, row = answerTools(t, s, name, p, a)
 		}
-		s.Close()
 		if !strings.Contains(" "+c.statuses+" ", " "+row.Status+" ") {
 			t.Errorf("%s: %s, want %s", name, words(row), c.statuses)
 			continue

@@ -104,11 +104,10 @@ func (r *rig) truths() map[string]simserver.Truth {
 
 // send is the probe's and the flush's way to make a request.
 func (r *rig) send(ctx context.Context, prompt string, p *api.Params) *schemas.Request {
-	s, err := r.client.NewSession(wire.SessionOptions{})
+	s, err := r.client.NewSession(api.HistoryOptions{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	defer s.Close()
 	if err := s.Append(schemas.Message{Role: "user", Content: &prompt}); err != nil {
 		r.t.Fatal(err)
 	}
@@ -119,11 +118,10 @@ func (r *rig) send(ctx context.Context, prompt string, p *api.Params) *schemas.R
 
 // converse makes a conversation of some turns with live answers and gives its rows.
 func (r *rig) converse(p *api.Params, turns int) (rows []*schemas.Request, answers []api.Answer) {
-	s, err := r.client.NewSession(wire.SessionOptions{History: api.HistoryOptions{Salt: "first "}})
+	s, err := r.client.NewSession(api.HistoryOptions{Salt: "first "})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	defer s.Close()
 	recorded := "recorded answer"
 	for i := range turns {
 		words := strings.Repeat(fmt.Sprintf("question %d about a matter. ", i), 8)

@@ -495,7 +495,7 @@ func TestSessionHeaders(t *testing.T) {
 		heads <- head
 		return say(nc, fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Session-Token: t%d\r\nSet-Cookie: replica=r%d; Path=/\r\nSet-Cookie: other=1\r\nTransfer-Encoding: chunked\r\n\r\n%s", n, n, chunked(sseBody, 1000)))
 	}, func(t *testing.T, c *Client) {
-		s, err := c.NewSession(SessionOptions{})
+		s, err := c.NewSession(api.HistoryOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

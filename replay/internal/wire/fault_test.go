@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/replay/internal/api"
 	"parley/schemas"
 )
 
@@ -164,7 +165,7 @@ func TestBrokenAtEveryByte(t *testing.T) {
 // large opens a conversation whose request has about 20 MB, more than any socket's buffers take.
 func large(t *testing.T, c *Client) *Session {
 	t.Helper()
-	s, err := c.NewSession(SessionOptions{})
+	s, err := c.NewSession(api.HistoryOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func newClient(t testing.TB, o Options) *Client {
 // turn sends one turn of a new conversation.
 func turn(t testing.TB, c *Client, ctx context.Context, tr TurnRequest) (*schemas.Request, api.Answer) {
 	t.Helper()
-	s, err := c.NewSession(SessionOptions{})
+	s, err := c.NewSession(api.HistoryOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,6 @@ type Options struct {
 	ConnectTimeout time.Duration // name look-up, connect and TLS handshake; 0 is DefaultConnectTimeout
 	KeepIdle       time.Duration // how long an idle connection is used again; 0 is DefaultKeepIdle, None: no connection is used twice
 	Retries        int           // attempts after the first, for overload (429, 503, 529) and for connections that failed
-	MaxRetryWait   time.Duration // the longest Retry-After that is waited for; 0 is a minute
 
 	CAFile   string // certificates (PEM) to trust instead of the system's
 	Insecure bool   // do not verify the server's certificate
@@ -102,7 +101,7 @@ func (o *Options) Validate() error {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
-	}{{"timeout", o.Timeout}, {"idle timeout", o.IdleTimeout}, {"connect timeout", o.ConnectTimeout}, {"time to keep idle connections", o.KeepIdle}, {"longest wait for a retry", o.MaxRetryWait}} {
+	}{{"timeout", o.Timeout}, {"idle timeout", o.IdleTimeout}, {"connect timeout", o.ConnectTimeout}, {"time to keep idle connections", o.KeepIdle}} {
 		if d.d < 0 && d.d != None {
 			bad("the %s %v is negative", d.name, d.d)
 		}

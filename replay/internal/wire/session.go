@@ -14,11 +14,6 @@ import (
 	"parley/schemas"
 )
 
-// SessionOptions are what is the same for all turns of one conversation.
-type SessionOptions struct {
-	History api.HistoryOptions
-}
-
 // Session is one conversation's line to the server: its history as it is sent, the headers that the server
 // wants back, its cookies. It belongs to one goroutine and holds nothing that has to be closed.
 type Session struct {
@@ -30,8 +25,8 @@ type Session struct {
 }
 
 // NewSession begins a conversation.
-func (c *Client) NewSession(o SessionOptions) (*Session, error) {
-	h, err := c.o.API.NewHistory(o.History)
+func (c *Client) NewSession(o api.HistoryOptions) (*Session, error) {
+	h, err := c.o.API.NewHistory(o)
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +54,6 @@ func (s *Session) Append(m schemas.Message) error { return s.history.Append(m) }
 func (s *Session) AppendAnswer(a api.Answer, recorded *schemas.Message) (live bool, err error) {
 	return s.history.AppendAnswer(a, recorded)
 }
-
-// History gives the conversation so far.
-func (s *Session) History() *api.History { return s.history }
-
-// Close is for what a session may come to hold.
-func (s *Session) Close() {}
 
 // takeHeaders keeps what the server wants back.
 func (s *Session) takeHeaders(each func(name string, f func(value string))) {
@@ -258,6 +247,9 @@ func span(ns int64) *int64 {
 	return &ns
 }
 
+// mostRetryWait is the longest Retry-After that is waited for.
+const mostRetryWait = time.Minute
+
 // again tells whether another attempt is to be made after one that ended like this, and when.
 func (x *exchange) again(retry int) (wait time.Duration, again bool) {
 	f := x.stream.Failure()
@@ -280,11 +272,7 @@ func (x *exchange) again(retry int) (wait time.Duration, again bool) {
 	if asked, ok := x.stream.RetryAfter(x.c.clk.Wall(x.c.clk.Now())); ok {
 		wait = asked
 	}
-	most := x.c.o.MaxRetryWait
-	if most == 0 {
-		most = time.Minute
-	}
-	return wait, wait <= most
+	return wait, wait <= mostRetryWait
 }
 
 // sleep waits, and tells whether it was not cut short.
