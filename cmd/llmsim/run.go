@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
-	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -14,8 +14,8 @@ import (
 	"parley/replay/simserver"
 )
 
-const description = `A simulated LLM server: real HTTP, a model of prefill, decoding, slots and prefix cache, the
-dialects of real servers, faults on demand, and a log of the true times of every request.
+const description = `A simulated LLM server: real HTTP, a model of prefill, decoding, slots and prefix cache (with --gpu: continuous
+batching in steps, as real servers do it), the dialects of real servers, faults on demand, and a log of the true times of every request.
 
 It prints one line, "listening on http://ADDRESS", and serves until it is interrupted.
 
@@ -25,6 +25,7 @@ Examples:
   llmsim --listen 127.0.0.1:8000 --ttft 500ms --itl 50ms --slots 0 --log truth.jsonl --log-chunks
   llmsim --listen 127.0.0.1:8000 --dialect sglang --reasoning 40 --tools 0.2
   llmsim --listen 127.0.0.1:8000 --fail 0.5 --fail-status 500 --cut 0.1 --seed 3
+  llmsim --listen 127.0.0.1:8000 --gpu h100 --mood 0.03 --drift 0.05
   llmsim 'sim:?prefill=20000&itl=12ms&slots=64'`
 
 // flags is the command line; the server's own flags are the fields of its configuration.
@@ -87,28 +88,33 @@ func parse(args []string, stdout, stderr io.Writer) (cfg simserver.Config, liste
 	if err != nil {
 		return cfg, "", err
 	}
-	cfg = f.Config
-	if f.URL != "" {
-		if cfg, err = simserver.ParseURL(f.URL); err != nil {
-			return cfg, "", err
-		}
-		override(&cfg, f.Config, kctx)
-	}
-	return cfg, f.Listen, cfg.Validate()
+	cfg, err = configure(f.URL, kctx)
+	return cfg, f.Listen, err
 }
 
-// override copies the fields whose flags were given from flags to cfg.
-func override(cfg *simserver.Config, flags simserver.Config, kctx *kong.Context) {
-	given := map[string]bool{}
+// configure gives what a sim: URL and the flags that were given say, the flags first.
+func configure(address string, kctx *kong.Context) (simserver.Config, error) {
+	query := ""
+	if address != "" {
+		if _, err := simserver.ParseURL(address); err != nil {
+			return simserver.Config{}, err
+		}
+		_, query, _ = strings.Cut(address, "?")
+	}
+	parameters, err := url.ParseQuery(query)
+	if err != nil {
+		return simserver.Config{}, err
+	}
 	for _, p := range kctx.Path {
-		if p.Flag != nil && !p.Resolved {
-			given[p.Flag.Name] = true
+		if p.Flag == nil || p.Resolved || p.Flag.Name == "listen" {
+			continue
 		}
-	}
-	from, to := reflect.ValueOf(flags), reflect.ValueOf(cfg).Elem()
-	for i := range to.NumField() {
-		if given[strings.ReplaceAll(to.Type().Field(i).Tag.Get("name"), "_", "-")] {
-			to.Field(i).Set(from.Field(i))
+		for name := range parameters {
+			if strings.ReplaceAll(name, "_", "-") == p.Flag.Name {
+				parameters.Del(name)
+			}
 		}
+		parameters.Set(p.Flag.Name, fmt.Sprint(p.Flag.Target.Interface()))
 	}
+	return simserver.ParseQuery(parameters.Encode())
 }

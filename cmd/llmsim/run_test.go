@@ -31,6 +31,10 @@ func TestParse(t *testing.T) {
 		{"sim:?itl=50ms&slots=3 --slots 64 --fail-status 503", func(c *simserver.Config) {
 			c.ITL, c.FailStatus = 50*time.Millisecond, 503 // slots: the flag wins, with the default's value too
 		}},
+		{"sim:?gpu=l40s&fail_status=503 --slots 64 --fail-status 501", func(c *simserver.Config) {
+			*c, _ = simserver.ParseQuery("gpu=l40s&slots=64&fail_status=501")
+		}},
+		{"--gpu h200 --log-chunks", func(c *simserver.Config) { *c, _ = simserver.ParseQuery("gpu=h200&log_chunks") }},
 	} {
 		want := def
 		c.want(&want)

@@ -55,6 +55,16 @@ func (a *answer) partAt(i int) part {
 	return partText
 }
 
+// alike gives how many of n tokens from token i on are of its kind.
+func (a *answer) alike(i, n int) int {
+	for k := 1; k < n; k++ {
+		if a.partAt(i+k) != a.partAt(i) {
+			return k
+		}
+	}
+	return n
+}
+
 // textAt gives the text of token i.
 func (a *answer) textAt(i int, outside bool) string {
 	j := i

@@ -3,6 +3,7 @@ package simserver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -23,16 +24,31 @@ type Config struct {
 	Log      string `name:"log" help:"File for the truth log, JSON lines."`
 	LogChunk bool   `name:"log_chunks" help:"Write times of all chunks go into the truth log."`
 
-	Prefill       float64       `name:"prefill" default:"20000" help:"Uncached prompt tokens per second; 0 is infinitely fast."`
-	PrefillShared bool          `name:"prefill_shared" help:"One prompt at a time is prefilled, in order; otherwise each slot has the full rate."`
-	Base          time.Duration `name:"base" default:"10ms" help:"Fixed part of the time to first token."`
-	TTFT          time.Duration `name:"ttft" default:"0s" help:"Fixed time to first token in place of base and prefill; 0 is off."`
-	ITL           time.Duration `name:"itl" default:"12ms" help:"Time per output token."`
-	Jitter        float64       `name:"jitter" default:"0.1" help:"Each gap is varied by up to this share of it, evenly."`
+	Engine       string        `name:"engine" default:"" help:"constant: a token takes the same time however many run; batched: continuous batching in steps, as real servers do it. Empty is constant, and batched where gpu is given."`
+	GPU          string        `name:"gpu" default:"" help:"Batched: steps, memory and limits of an 8 B model on this accelerator: h100, h200, a100, l40s or mi300x; empty is h100. What is given besides wins."`
+	Step         time.Duration `name:"step" default:"0s" help:"Batched: fixed part of a step; 0 is the gpu's."`
+	StepSequence time.Duration `name:"step_seq" default:"0s" help:"Batched: part of a step for each sequence that decodes in it."`
+	StepToken    time.Duration `name:"step_token" default:"0s" help:"Batched: part of a step for each prompt token computed in it."`
+	Budget       int           `name:"budget" default:"0" help:"Batched: most tokens computed in a step; longer prompts are prefilled in pieces. 0 is no limit."`
+	Draft        int           `name:"draft" default:"0" help:"Batched: tokens guessed for a sequence in each step (speculative decoding)."`
+	Accept       float64       `name:"accept" default:"0.7" help:"Batched: chance that a guess is right."`
+	Workers      int           `name:"workers" default:"1" help:"Batched: accelerators with a copy of the model each."`
+	Prefillers   int           `name:"prefillers" default:"0" help:"Batched: further accelerators that only prefill; the others then only decode."`
+	Transfer     time.Duration `name:"transfer" default:"1us" help:"Batched: time per prompt token of the way from a prefiller."`
+	Mood         float64       `name:"mood" default:"0" help:"Batched: how much starts of the server differ in speed (standard deviation of the logarithm; drawn from seed)."`
+	Drift        float64       `name:"drift" default:"0" help:"Batched: how much the speed wanders while the server runs (the same)."`
+	DriftTime    time.Duration `name:"drift_time" default:"1m" help:"Batched: time in which the wandering speed forgets."`
+
+	Prefill       float64       `name:"prefill" default:"20000" help:"Constant: uncached prompt tokens per second; 0 is infinitely fast."`
+	PrefillShared bool          `name:"prefill_shared" help:"Constant: one prompt at a time is prefilled, in order; otherwise each slot has the full rate."`
+	Base          time.Duration `name:"base" default:"10ms" help:"Fixed part of the time to first token; batched: before the queue."`
+	TTFT          time.Duration `name:"ttft" default:"0s" help:"Constant: fixed time to first token in place of base and prefill; 0 is off."`
+	ITL           time.Duration `name:"itl" default:"12ms" help:"Constant: time per output token."`
+	Jitter        float64       `name:"jitter" default:"0.1" help:"Each gap (batched: step) is varied by up to this share of it, evenly."`
 	ChunkTokens   int           `name:"chunk_tokens" default:"0" help:"Tokens per chunk; 0 is the dialect's habit."`
 	Slots         int           `name:"slots" default:"64" help:"Requests that run at once; 0 is no limit."`
 	Queue         int           `name:"queue" default:"0" help:"Requests that may wait for a slot; 0 is no limit, -1 is none. Others are refused with the dialect's overload status."`
-	CacheBlocks   int           `name:"cache_blocks" default:"65536" help:"Capacity of the prefix cache in blocks; 0 is no cache."`
+	CacheBlocks   int           `name:"cache_blocks" default:"65536" help:"Capacity of the prefix cache in blocks (batched: of the KV cache, which running requests share with it); 0 is no prefix cache."`
 	BlockSize     int           `name:"block" default:"16" help:"Tokens per block."`
 	Output        int           `name:"output" default:"128" help:"Mean length of an answer in tokens where the request does not fix it; lengths are even from half to one and a half of it."`
 	MaxModelLen   int           `name:"max_model_len" default:"131072" help:"Prompt and answer together, in tokens; a longer prompt is refused, a longer answer is cut."`
@@ -113,7 +129,22 @@ func (c Config) Validate() error {
 	}) {
 		bad("issue_header=%q: not a header name", c.IssueHeader)
 	}
-	shares := []string{"jitter", "tools", "refusal", "hold"}
+	switch c.Engine {
+	case "", "constant", "batched":
+	default:
+		bad("engine=%s: unknown; use constant or batched", c.Engine)
+	}
+	if _, ok := gpus[c.GPU]; !ok && c.GPU != "" {
+		bad("gpu=%s: unknown; use one of %s", c.GPU, strings.Join(slices.Sorted(maps.Keys(gpus)), ", "))
+	} else if c.GPU != "" && c.Engine == "constant" {
+		bad("gpu=%s: the constant engine has none; leave engine out", c.GPU)
+	}
+	if c.batches() {
+		if err := c.batch().Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("simserver: %w", err))
+		}
+	}
+	shares := []string{"jitter", "tools", "refusal", "hold", "accept"}
 	faults := false
 	_ = eachParam(&c, func(p param) error {
 		if p.name == "fail" {

@@ -13,6 +13,7 @@ func TestDefault(t *testing.T) {
 	want := Config{
 		Model: "sim", Dialect: "vllm", Prefill: 20000, Base: 10 * time.Millisecond, ITL: 12 * time.Millisecond, Jitter: 0.1,
 		Slots: 64, CacheBlocks: 65536, BlockSize: 16, Output: 128, MaxModelLen: 131072,
+		Accept: 0.7, Workers: 1, Transfer: time.Microsecond, DriftTime: time.Minute,
 		FailStatus: 500, RetryAfter: time.Second, SlowHeaderFor: 5 * time.Second, HugeLineBytes: 2 << 20, MaxBody: 64 << 20,
 	}
 	if c != want {

@@ -1,20 +1,23 @@
 // Package simserver is a simulated LLM server: real HTTP, a timing model, the dialects of real servers,
 // faults on demand, and a log of the truth to hold a client against.
 //
-// # Model
+// # Engines
 //
-// A request waits in a first-in first-out queue for one of [Config.Slots] slots. Its prompt is cut into
-// tokens ([Tokenize]) and the tokens into blocks whose hashes are chained, so that a block is known only
-// together with everything before it. Blocks at the prompt's start that the prefix cache holds cost
-// nothing; the others take Base + uncached/Prefill. The first chunk of the answer leaves when the prefill
-// ends, and each later one ChunkTokens*ITL after the one before, each gap varied by Jitter. All of these
+// There are two. The constant one, the default, gives exact times, which is what a client is held against: a request
+// waits in a first-in first-out queue for one of [Config.Slots] slots. Blocks at the prompt's start that the prefix
+// cache holds cost nothing; the other tokens take Base + uncached/Prefill. The first chunk of the answer leaves when
+// the prefill ends, and each later one ChunkTokens*ITL after the one before, each gap varied by Jitter. All of these
 // moments lie on an absolute schedule that starts at the request's arrival (or, if it had to queue, when
-// its slot came free): a late wake-up delays one chunk and not the rest.
+// its slot came free): a late wake-up delays one chunk and not the rest. However many run, a token takes the same time.
 //
 // At temperature 0 an answer is a function of the prompt, as far as its text and kind go; at any other one no two of a
 // server are alike.
 //
-// The model never preempts a running request: vllm:num_preemptions_total is there and stays 0.
+// The batched one (engine=batched, or gpu=h100 and others) does what real servers do: package batch tells how. Its
+// steps follow on each other by an absolute schedule too.
+//
+// Prompts are cut into tokens ([Tokenize]) and the tokens into blocks whose hashes are chained, so that a block is
+// known only together with everything before it.
 //
 // # Truth
 //

@@ -19,22 +19,9 @@ func (j *job) pause(t time.Time) error {
 	return nil
 }
 
-// gap gives the time before chunk i.
-func (j *job) gap(i, tokens int) time.Duration {
-	cfg := &j.s.cfg
-	d := float64(cfg.ITL) * float64(tokens)
-	if cfg.Jitter > 0 {
-		d *= 1 + cfg.Jitter*(2*unit(mix(j.a.rnd+uint64(i)*0x9E37))-1)
-	}
-	return time.Duration(d)
-}
-
 // generate waits for the prefill and sends the answer.
 func (j *job) generate() {
 	a := &j.a
-	if j.plan.slowHeaders {
-		a.first = a.first.Add(j.s.cfg.SlowHeaderFor)
-	}
 	j.enc = newEncoder(j.x, a)
 	if !j.truth.Streaming || j.plan.plainJSON {
 		j.whole()
@@ -54,10 +41,14 @@ func (j *job) generate() {
 		}
 	}
 	if every := j.s.cfg.KeepAlive; every > 0 && j.x != ollamaChat && !j.plan.slowHeaders {
-		for t := a.admitted.Add(every); t.Before(a.first); t = t.Add(every) {
-			if err := j.pause(t); err != nil {
+		for t := a.admitted.Add(every); ; t = t.Add(every) {
+			there, err := j.work.first(t)
+			if err != nil {
 				j.gone(err)
 				return
+			}
+			if there {
+				break
 			}
 			if !opened {
 				opened = true
@@ -70,11 +61,11 @@ func (j *job) generate() {
 			b = j.buf[:room]
 		}
 	}
-	if err := j.pause(a.first); err != nil {
+	if _, err := j.work.first(time.Time{}); err != nil {
 		j.gone(err)
 		return
 	}
-	j.s.model.remember(j.prompt.hashes)
+	j.s.accelerator.remember(j.prompt.hashes)
 	if !opened {
 		j.head(j.enc.contentType(), -1)
 		b = j.enc.opening(b, a)
@@ -86,26 +77,25 @@ func (j *job) generate() {
 func (j *job) stream(b []byte) {
 	a, cfg := &j.a, &j.s.cfg
 	var held strings.Builder
-	next := a.first
 	middle := a.tokens / 2
+	ready := 0 // tokens that came and were not sent: a chunk is of one kind
 	for i := 0; i < a.tokens; {
-		n := min(cfg.ChunkTokens, a.tokens-i)
+		n := min(max(cfg.ChunkTokens, ready), a.tokens-i)
 		p := a.partAt(i)
 		if p == partTool && j.x == ollamaChat {
 			n = a.tokens - i
 		}
-		for k := 1; k < n; k++ { // a chunk is of one kind
-			if a.partAt(i+k) != p {
-				n = k
-			}
-		}
-		if i > 0 {
-			next = next.Add(j.gap(i, n))
-			if err := j.pause(next); err != nil {
+		n = a.alike(i, n)
+		if ready < n {
+			more, err := j.work.next(i+ready, n-ready)
+			if err != nil {
 				j.gone(err)
 				return
 			}
+			ready += more
+			n = a.alike(i, ready)
 		}
+		ready -= n
 		if j.plan.mid != "" && i >= middle && !j.fault(b) {
 			return
 		}
@@ -154,7 +144,7 @@ func (j *job) stream(b []byte) {
 
 // finish ends a stream that went well.
 func (j *job) finish(b []byte) {
-	j.s.model.remember(j.prompt.hashes)
+	j.s.accelerator.remember(j.prompt.hashes)
 	j.leave()
 	b = j.enc.ending(b, &j.a)
 	j.truth.Finish = j.a.finish
@@ -241,11 +231,12 @@ func (j *job) write(b []byte, token bool) bool {
 func (j *job) whole() {
 	a := &j.a
 	var reasoning, text strings.Builder
-	end := a.first
-	for i := range a.tokens {
-		if i > 0 {
-			end = end.Add(j.gap(i, 1))
+	_, err := j.work.first(time.Time{})
+	for i, n := 0, 0; i < a.tokens && err == nil; i++ {
+		if n == 0 {
+			n, err = j.work.next(i, 1)
 		}
+		n--
 		t := a.textAt(i, j.plan.split)
 		j.prompt.addText(t)
 		if a.partAt(i) == partReasoning {
@@ -254,11 +245,11 @@ func (j *job) whole() {
 			text.WriteString(t)
 		}
 	}
-	if err := j.pause(end); err != nil {
+	if err != nil {
 		j.gone(err)
 		return
 	}
-	j.s.model.remember(j.prompt.hashes)
+	j.s.accelerator.remember(j.prompt.hashes)
 	j.leave()
 	switch mid := j.plan.mid; mid {
 	case "cut", "reset", "truncate":

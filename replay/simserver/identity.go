@@ -44,14 +44,14 @@ func (s *Server) identify(k sink, method, path string, query string) bool {
 	case (path == "/reset_prefix_cache" || path == "/flush_cache") && path != id.flush:
 		s.deny(k, http.StatusNotFound, "Not Found")
 	case s.cfg.Dialect == "llamacpp" && path == "/slots":
-		s.reply(k, http.StatusOK, append(buffer(), list(inner("id", 0, "is_processing", s.model.load().running > 0))...))
+		s.reply(k, http.StatusOK, append(buffer(), list(inner("id", 0, "is_processing", s.accelerator.load().running > 0))...))
 	case s.cfg.Dialect == "llamacpp" && isSlot && method == http.MethodPost && query == "action=erase":
 		if slot != "0" {
 			s.deny(k, http.StatusBadRequest, "Invalid slot ID")
 			return true
 		}
-		erased := s.model.load().cached * s.cfg.BlockSize
-		s.model.resetCache()
+		erased := s.accelerator.load().cached * s.cfg.BlockSize
+		s.accelerator.resetCache()
 		s.reply(k, http.StatusOK, object(buffer(), "id_slot", 0, "n_erased", erased))
 	default:
 		return false

@@ -18,8 +18,7 @@ type job struct {
 	plan    plan
 	truth   Truth
 	left    bool // no longer in flight
-	ticket  *ticket
-	blocks  int
+	work    work
 	prompt  prompt
 	a       answer
 	enc     encoder
@@ -62,8 +61,8 @@ func (j *job) leave() {
 		return
 	}
 	j.left = true
-	if j.ticket != nil {
-		j.s.model.release(j.ticket, j.blocks)
+	if j.work != nil {
+		j.work.leave()
 	}
 	j.s.stats.inFlight.Add(-1)
 }
@@ -234,38 +233,44 @@ func (j *job) shape(ask *ask, seed uint64) error {
 	return nil
 }
 
-// admit waits for a slot and says whether the request has one.
+// admit waits until the accelerator works on the request, and says whether it does.
 func (j *job) admit() bool {
-	m := j.s.model
-	t := m.enqueue()
-	if t == nil {
+	var err error
+	if j.work, err = j.s.accelerator.enqueue(j); err != nil {
+		j.refuse(http.StatusBadRequest, "The prompt and its answer do not fit into the KV cache: "+err.Error(), "messages")
+		return false
+	}
+	if j.work == nil {
 		j.refuse(j.s.d.overload, "The server is overloaded: its queue is full.", "")
 		return false
 	}
-	j.ticket = t
-	admitted := j.q.received
-	select {
-	case <-t.granted:
-	default:
-		gone, stop := j.k.watch()
-		select {
-		case <-t.granted:
-			stop()
-		case <-gone:
-			stop()
-			j.gone(errPeerGone)
-			return false
-		}
-		admitted = time.Now()
+	if err := j.work.admitted(); err != nil {
+		j.gone(err)
+		return false
 	}
-	block := max(j.s.cfg.BlockSize, 1)
-	j.blocks = (j.prompt.tokens + j.a.tokens + block - 1) / block
-	j.a.admitted = admitted
-	j.truth.AdmittedNS = admitted.UnixNano()
-	j.a.cached, j.a.first = m.prefill(j.prompt, j.blocks, admitted)
+	j.truth.AdmittedNS = j.a.admitted.UnixNano()
 	j.truth.Prompt, j.truth.Cached = j.prompt.tokens, j.a.cached
 	j.s.stats.promptTokens.Add(int64(j.prompt.tokens))
 	return true
+}
+
+// await waits for a channel, or until a moment if that is not zero, and fails when the client leaves.
+func (j *job) await(c <-chan struct{}, until time.Time) error {
+	gone, stop := j.k.watch()
+	defer stop()
+	var timeout <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-c:
+	case <-timeout:
+	case <-gone:
+		return errPeerGone
+	}
+	return nil
 }
 
 // head sets the response's status and headers.

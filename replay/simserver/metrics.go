@@ -7,7 +7,7 @@ import (
 
 // metrics answers in the dialect's names: vLLM's unless another server's are known.
 func (s *Server) metrics(k sink) {
-	l := s.model.load()
+	l := s.accelerator.load()
 	t := &s.stats
 	rate := 0.0
 	if l.queries > 0 {
@@ -56,7 +56,7 @@ func (s *Server) metrics(k sink) {
 		figure("vllm:prefix_cache_hits_total", "counter", labels, float64(l.hits))
 		figure("vllm:prompt_tokens_total", "counter", labels, float64(t.promptTokens.Load()))
 		figure("vllm:generation_tokens_total", "counter", labels, float64(t.generationTokens.Load()))
-		figure("vllm:num_preemptions_total", "counter", labels, 0)
+		figure("vllm:num_preemptions_total", "counter", labels, float64(l.preemptions))
 		figure("vllm:request_success_total", "counter", `{engine="0",finished_reason="stop",model_name="`+s.cfg.Model+`"}`, float64(t.success.Load()))
 	}
 	figure("sim_max_requests_in_flight", "gauge", "", float64(t.maxInFlight.Load()))

@@ -37,6 +37,8 @@ func ParseQuery(query string) (Config, error) {
 		name = strings.ReplaceAll(name, "-", "_")
 		vals[name] = append(vals[name], vs...)
 	}
+	c.Engine, c.GPU = vals.Get("engine"), vals.Get("gpu")
+	c.preset()
 	known := map[string]bool{}
 	err = eachParam(&c, func(p param) error {
 		known[p.name] = true
@@ -67,6 +69,9 @@ func ParseQuery(query string) (Config, error) {
 // differ from their defaults. ParseQuery(c.Query()) is c.
 func (c Config) Query() string {
 	d := Default()
+	d.Engine, d.GPU = c.Engine, c.GPU
+	d.preset()
+	d.Engine, d.GPU = "", ""
 	defs := map[string]any{}
 	_ = eachParam(&d, func(p param) error { defs[p.name] = p.v.Interface(); return nil })
 	vals := url.Values{}

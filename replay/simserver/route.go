@@ -68,7 +68,7 @@ func (s *Server) route(k sink, q *request) {
 		s.simStats(k)
 	case "/reset_prefix_cache", "/flush_cache":
 		if post {
-			s.model.resetCache()
+			s.accelerator.resetCache()
 			s.reply(k, http.StatusOK, object(buffer(), "success", true))
 			return
 		}
@@ -174,7 +174,7 @@ type Stats struct {
 
 // Stats gives the server's own view of the load so far.
 func (s *Server) Stats() Stats {
-	l := s.model.load()
+	l := s.accelerator.load()
 	t := &s.stats
 	return Stats{
 		InFlight: t.inFlight.Load(), MaxInFlight: t.maxInFlight.Load(), Running: l.running, Waiting: l.waiting,

@@ -10,17 +10,17 @@ import (
 
 // Server is a simulated server. It may serve several listeners at once; they share slots and cache.
 type Server struct {
-	cfg    Config
-	d      *dialect
-	start  time.Time
-	run    string // tells the response ids of different servers apart
-	seq    atomic.Uint64
-	chunks atomic.Int64
-	died   chan struct{}
-	die    sync.Once
-	truth  *truthLog
-	model  *model
-	stats  stats
+	cfg         Config
+	d           *dialect
+	start       time.Time
+	run         string // tells the response ids of different servers apart
+	seq         atomic.Uint64
+	chunks      atomic.Int64
+	died        chan struct{}
+	die         sync.Once
+	truth       *truthLog
+	accelerator accelerator
+	stats       stats
 }
 
 // New makes a server, and creates the truth log's file. [Server.Close] closes it.
@@ -69,11 +69,14 @@ func NewWithLog(cfg Config, w io.Writer) (*Server, error) {
 
 func newServer(cfg Config, d *dialect, truth *truthLog) *Server {
 	now := time.Now()
-	return &Server{
+	s := &Server{
 		cfg: cfg, d: d, start: now, truth: truth, died: make(chan struct{}),
-		run:   tagWord(derive(int64(now.UnixNano()), "run", 0)),
-		model: newModel(cfg),
+		run: tagWord(derive(int64(now.UnixNano()), "run", 0)),
 	}
+	if s.accelerator = newConstant(cfg); cfg.batches() {
+		s.accelerator = newBatched(cfg)
+	}
+	return s
 }
 
 // Close writes what is left of the truth log and closes its file.

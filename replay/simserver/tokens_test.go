@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"parley/replay/simserver/batch"
 )
 
 func pieces(s string) []string {
@@ -132,7 +134,7 @@ func (c *naiveCache) match(hashes []uint64) int {
 func TestPrefixCacheAgainstThePlainIdea(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.IntRange(1, 12).Draw(t, "capacity")
-		c, naive := newPrefixCache(capacity), &naiveCache{capacity: capacity}
+		c, naive := batch.NewPool(capacity), &naiveCache{capacity: capacity}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			// Chains of a small alphabet share prefixes.
 			var p prompt
@@ -140,19 +142,21 @@ func TestPrefixCacheAgainstThePlainIdea(t *testing.T) {
 			for _, x := range rapid.SliceOfN(rapid.Uint64Range(0, 2), 1, 15).Draw(t, "tokens") {
 				p.add(x)
 			}
-			if got, want := c.match(p.hashes), naive.match(p.hashes); got != want {
+			n := c.Match(p.hashes)
+			c.Remember(p.hashes[:n])
+			if got, want := n, naive.match(p.hashes); got != want {
 				t.Fatalf("match: %d, want %d", got, want)
 			}
 			if rapid.Bool().Draw(t, "insert") {
-				c.insert(p.hashes)
+				c.Remember(p.hashes)
 				naive.insert(p.hashes)
 			}
-			if c.len() != len(naive.order) || c.len() > capacity {
-				t.Fatalf("%d blocks, want %d", c.len(), len(naive.order))
+			if c.Known() != len(naive.order) || c.Known() > capacity {
+				t.Fatalf("%d blocks, want %d", c.Known(), len(naive.order))
 			}
 		}
-		c.reset()
-		if c.len() != 0 || c.match([]uint64{1}) != 0 {
+		c.Forget()
+		if c.Known() != 0 || c.Match([]uint64{1}) != 0 {
 			t.Fatal("reset left something")
 		}
 	})
