@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"parley/generate"
+	"parley/generate/dist"
 	"parley/generate/fit"
 	"parley/generate/importer"
 	"parley/generate/tokenizer"
@@ -168,6 +169,37 @@ func longRun(t *testing.T, a *generate.Arrivals) map[string]float64 {
 		}
 	}
 	return out
+}
+
+// TestSubAgentsAreLearned learns a dataset whose sessions start sub-agents, and compares it with what it was made of.
+func TestSubAgentsAreLearned(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agents.parquet")
+	spec, err := generate.ParseSpec([]byte(`{"prompt_input": {"num_requests": 8, "num_tokens": "20:60"}, "prompt_output": {"num_tokens": 30},
+		"sub_agents": {"share": 0.2, "at_once": 2, "joined": 0.5, "delay_s": 0.5, "num_requests": "2:4", "shared_prefix_num_tokens": 96,
+			"first_num_tokens": 40, "num_tokens": "25:35", "tool_time_s": 2, "output_num_tokens": 30, "last_output_num_tokens": 80}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, generate.Options{Output: path, Spec: spec, Conversations: 60, Seed: 1})
+	seen, err := fit.Observe(t.Context(), []string{path}, importer.Options{Tokenizer: load(t, tokenizer.Default)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := seen.Spec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := got.SubAgents
+	if a == nil {
+		t.Fatal("no sub-agents were learned")
+	}
+	n := func(d *dist.Dist) int { v, _ := d.Always(); return v }
+	if math.Abs(a.Share-0.2) > 0.05 || math.Abs(a.Joined-0.5) > 0.15 || n(a.AtOnce) != 2 || n(a.SharedPrefix) != 96 || n(a.First) != 40 || n(a.Output) != 30 || n(a.LastOutput) != 80 || n(a.ToolTime) != 2 {
+		t.Errorf("learned %+v", a)
+	}
+	if n(got.PromptInput.NumRequests) != 8 || n(got.PromptOutput.NumTokens) != 30 || got.NumConversations != 60 {
+		t.Errorf("sessions: %v, %d of them", n(got.PromptInput.NumRequests), got.NumConversations)
+	}
 }
 
 func outlined(t *testing.T, s *generate.Spec, n int) fit.Figures {

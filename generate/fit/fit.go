@@ -3,7 +3,7 @@
 //
 // What is learned: how many requests conversations have; the lengths of what requests bring and of answers, by their
 // quantiles, how far the two go together, and how far those of one conversation are alike; think and tool times and
-// the share of tools; arrivals and their burstiness; what prompts begin with in common. Nothing of the texts
+// the share of tools; sub-agents; arrivals and their burstiness; what prompts begin with in common. Nothing of the texts
 // is, and nothing that could be looked up: the numbers by which blocks of tokens are told apart stay in the process.
 package fit
 
@@ -75,6 +75,8 @@ func (o *Observation) Notes() []string {
 
 // Spec tells what was observed as a specification of as many conversations as were seen.
 func (o *Observation) Spec() (*generate.Spec, error) {
+	all := o
+	o, agents := all.apart()
 	if err := o.enough(); err != nil {
 		return nil, err
 	}
@@ -125,6 +127,7 @@ func (o *Observation) Spec() (*generate.Spec, error) {
 		wait, brings := dist.Sample(tool), dist.Sample(tools)
 		s.ToolUse = &generate.ToolUse{Share: dist.Rounded(float64(toolTurns) / float64(laterTurns)), ThinkTime: &wait, NumTokens: &brings}
 	}
+	s.SubAgents = agents.subAgents(o)
 	s.Correlation = o.correlation()
 	if s.Correlation == nil && tree != nil && tree.Families != nil {
 		s.Correlation = &generate.Correlation{} // lengths are drawn by scores, so that families' can go with them
@@ -135,7 +138,10 @@ func (o *Observation) Spec() (*generate.Spec, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	return s, o.calibrate(s, f.Reuse)
+	if s.Arrivals != nil {
+		o.notes["arrivals (bursts are learned of all clients together, not of each)"] += int64(len(starts))
+	}
+	return s, all.calibrate(s, all.Figures().Reuse)
 }
 
 // calibrate sets the share of families so that as much of the prompts can be reused as was seen: a long beginning

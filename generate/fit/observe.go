@@ -19,28 +19,48 @@ type turn struct {
 
 // conversation is what is learned of one.
 type conversation struct {
+	id     string
 	start  float64 // s; NaN if unknown
 	kid    bool    // started by another one
+	agent  *started
 	turns  []turn
 	size   int // tokens of a block
 	blocks []uint64
 }
 
+// started is what starts a sub-agent.
+type started struct {
+	call  call
+	delay float64 // s
+}
+
+// call is an answer that starts sub-agents.
+type call struct {
+	session string
+	turn    int64
+}
+
 // Observation gathers what a source is like. The zero value is not ready: see NewObservation.
 type Observation struct {
-	list  []conversation
-	notes map[string]int64
+	list   []conversation
+	joined map[string]bool // sub-agents that a turn waits for
+	notes  map[string]int64
 }
 
 // NewObservation begins an observation.
-func NewObservation() *Observation { return &Observation{notes: map[string]int64{}} }
+func NewObservation() *Observation {
+	return &Observation{joined: map[string]bool{}, notes: map[string]int64{}}
+}
 
 // maxBlocks bounds the blocks of a first prompt that are looked at.
 const maxBlocks = 4096
 
 // Add takes a conversation, with the blocks of its first prompt if they are known.
 func (o *Observation) Add(c *schemas.Conversation, size int, blocks []uint64) {
-	out := conversation{start: math.NaN(), kid: c.ParentID != nil, size: size, blocks: blocks}
+	out := conversation{id: c.ConversationID, start: math.NaN(), kid: c.ParentID != nil, size: size, blocks: blocks}
+	if _, agent := c.Tags["subagent"]; agent && out.kid && c.ParentTurn != nil && c.ParentDelayMS != nil {
+		out.agent = &started{call{*c.ParentID, *c.ParentTurn}, *c.ParentDelayMS / 1000}
+	}
 	if c.StartOffsetMS != nil {
 		out.start = *c.StartOffsetMS / 1000
 	}
@@ -68,13 +88,16 @@ func (o *Observation) Add(c *schemas.Conversation, size int, blocks []uint64) {
 		if t.ToolTimeMS != nil {
 			q.tool = *t.ToolTimeMS / 1000
 		}
+		for _, id := range t.Joins {
+			o.joined[id] = true
+		}
 		out.turns = append(out.turns, q)
 	}
 	if len(out.turns) == 0 {
 		return
 	}
-	if out.kid {
-		o.notes["conversations that others start (sub-agents), learned as conversations of their own"]++
+	if out.kid && out.agent == nil {
+		o.notes["conversations that go on from a part of another one, learned as conversations of their own"]++
 	}
 	out.blocks = out.blocks[:min(len(out.blocks), maxBlocks)]
 	o.list = append(o.list, out)

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -212,9 +213,7 @@ func (s *session) subagent(q *agentRequest, current *plan, last *agentRequest, s
 	s.number = kid.number
 	for _, k := range kid.plans {
 		run.ids = append(run.ids, k.id)
-		if q.SubagentType != "" {
-			k.tags["subagent"] = q.SubagentType
-		}
+		k.tags["subagent"] = cmp.Or(q.SubagentType, "unknown")
 	}
 	s.kids = append(append(s.kids, kid.plans...), kid.kids...)
 	s.running = append(s.running, run)

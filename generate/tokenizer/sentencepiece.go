@@ -72,51 +72,39 @@ func spFields(data []byte, f func(field protowire.Number, value uint64, data []b
 // readSentencePiece reads a model. The numbers of the fields are those of sentencepiece_model.proto.
 func readSentencePiece(data []byte) (*spModel, error) {
 	m := &spModel{kind: 1, dummyPrefix: true, fewSpaces: true, marks: true}
-	err := spFields(data, func(field protowire.Number, _ uint64, data []byte) error {
-		switch field {
-		case 1:
-			p := spPiece{kind: spNormal}
-			m.pieces = append(m.pieces, p)
-			return spFields(data, func(field protowire.Number, v uint64, data []byte) error {
-				p := &m.pieces[len(m.pieces)-1]
-				switch field {
-				case 1:
-					p.text = string(data)
-				case 2:
-					p.score = math.Float32frombits(uint32(v))
-				case 3:
-					p.kind = v
-				}
-				return nil
-			})
-		case 2: // trainer_spec
-			return spFields(data, func(field protowire.Number, v uint64, _ []byte) error {
-				switch field {
-				case 3:
-					m.kind = v
-				case 24:
-					m.spaceBehind = v != 0
-				case 35:
-					m.byteFallback = v != 0
-				}
-				return nil
-			})
-		case 3: // normalizer_spec
-			return spFields(data, func(field protowire.Number, v uint64, data []byte) error {
-				switch field {
-				case 2:
-					m.charsMap = data
-				case 3:
-					m.dummyPrefix = v != 0
-				case 4:
-					m.fewSpaces = v != 0
-				case 5:
-					m.marks = v != 0
-				}
-				return nil
-			})
+	const pieces, trainer, normalizer = 1000, 2000, 3000
+	err := spFields(data, func(part protowire.Number, _ uint64, data []byte) error {
+		if part *= 1000; part > normalizer {
+			return nil
 		}
-		return nil
+		if part == pieces {
+			m.pieces = append(m.pieces, spPiece{kind: spNormal})
+		}
+		return spFields(data, func(field protowire.Number, v uint64, data []byte) error {
+			switch part + field {
+			case pieces + 1:
+				m.pieces[len(m.pieces)-1].text = string(data)
+			case pieces + 2:
+				m.pieces[len(m.pieces)-1].score = math.Float32frombits(uint32(v))
+			case pieces + 3:
+				m.pieces[len(m.pieces)-1].kind = v
+			case trainer + 3:
+				m.kind = v
+			case trainer + 24:
+				m.spaceBehind = v != 0
+			case trainer + 35:
+				m.byteFallback = v != 0
+			case normalizer + 2:
+				m.charsMap = data
+			case normalizer + 3:
+				m.dummyPrefix = v != 0
+			case normalizer + 4:
+				m.fewSpaces = v != 0
+			case normalizer + 5:
+				m.marks = v != 0
+			}
+			return nil
+		})
 	})
 	switch {
 	case err != nil:
