@@ -277,29 +277,8 @@ func (c *Conversation) advance(t int) error {
 func (c *Conversation) row(a *load.Action) *schemas.Request {
 	e := c.e
 	row := c.blank(int(a.Turn))
-	row.ScheduledNS, row.ReadyNS = moment(a.Scheduled+e.shift), moment(a.Ready+e.shift)
-	if a.InFlight >= 0 {
-		row.InFlightNS = moment(a.InFlight)
-	}
-	if !a.First {
-		row.ThinkTimeMS = ms(int64(a.Pause.Think))
-		if a.Pause.Tool >= 0 {
-			row.ToolTimeMS = ms(int64(a.Pause.Tool))
-		}
-	}
-	if a.WaitJoin >= 0 {
-		row.WaitJoinMS = ms(a.WaitJoin)
-		if a.Joined >= 0 {
-			id := e.Extent.ID(c.Root, a.Joined)
-			row.JoinedID = &id
-		}
-	}
-	if a.Stage >= 0 {
-		row.Stage = moment(int64(a.Stage))
-	}
-	if a.Warmup {
-		row.Phase = schemas.PhaseWarmup
-	}
+	own := *a // the row keeps parts of it
+	own.Fill(row, e.Extent, e.shift)
 	return row
 }
 
@@ -335,11 +314,7 @@ func (c *Conversation) blank(t int) *schemas.Request {
 	if n := e.OutputTokens(turn); n > 0 {
 		row.OutputTokensAsked = &n
 	}
-	row.RootID = &c.ID
-	if parent, at, ok := e.Extent.Parent(c.Root, c.Member); ok {
-		root, starter := e.Extent.ID(c.Root, 0), e.Extent.ID(c.Root, parent)
-		row.RootID, row.ParentID, row.ParentTurn = &root, &starter, moment(int64(at))
-	}
+	e.Extent.Place(row, c.Task)
 	return row
 }
 
@@ -375,8 +350,3 @@ func (c *Conversation) abandon(kind, message string) {
 }
 
 func moment(ns int64) *int64 { return &ns }
-
-func ms(ns int64) *float64 {
-	v := float64(ns) / 1e6
-	return &v
-}

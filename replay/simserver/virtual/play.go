@@ -250,27 +250,11 @@ func (p *player) perform(actions []load.Action) {
 // start sends a turn, and says whether the engine takes it.
 func (p *player) start(a *load.Action) bool {
 	row := p.row(a)
-	now, ready := p.now, a.Ready
-	row.ReadyNS, row.StartNS, row.SentNS, row.WroteNS, row.AttemptNS = &ready, &now, &now, &now, []int64{now}
+	own := *a // the row keeps parts of it
+	own.Fill(row, p.x, 0)
+	now := p.now
+	row.StartNS, row.SentNS, row.WroteNS, row.AttemptNS = &now, &now, &now, []int64{now}
 	row.Attempts = 1
-	if a.InFlight >= 0 {
-		wait := a.InFlight
-		row.InFlightNS = &wait
-	}
-	if a.Stage >= 0 {
-		stage := int64(a.Stage)
-		row.Stage = &stage
-	}
-	if a.Warmup {
-		row.Phase = schemas.PhaseWarmup
-	}
-	if !a.First {
-		think := float64(a.Pause.Think) / 1e6
-		if row.ThinkTimeMS = &think; a.Pause.Tool >= 0 {
-			tool := float64(a.Pause.Tool) / 1e6
-			row.ToolTimeMS = &tool
-		}
-	}
 	t := &p.c.turns[a.Task.Row][a.Turn]
 	f := &flight{row: row, task: a.Task, turn: int(a.Turn), at: len(p.flying)}
 	seq, err := p.e.Add(now, batch.Request{Prompt: t.prompt, Output: t.output, Hashes: t.hashes}, f)
@@ -294,15 +278,12 @@ func (p *player) row(a *load.Action) *schemas.Request {
 	row := &schemas.Request{
 		RunID: p.id, RequestID: fmt.Sprintf("%s-%d.%d-%d", p.id, a.Task.Row, a.Task.Pass, a.Turn), ConversationID: o.ConversationID,
 		Instance: a.Task.Pass, Turn: int64(a.Turn), Phase: schemas.PhaseMain, Shard: int64(p.rules.Shard), URL: "sim:", API: "chat", Model: "sim",
-		RootID: &o.ConversationID, NewTokens: t.NewTokens, ExpectedPromptTokens: t.PromptTokens, ExpectedCachedTokens: t.ExpectedCachedTokens,
+		NewTokens: t.NewTokens, ExpectedPromptTokens: t.PromptTokens, ExpectedCachedTokens: t.ExpectedCachedTokens,
 		PrefixGroup: o.PrefixGroup, Tags: o.Tags,
 	}
 	asked := int64(p.c.turns[a.Task.Row][a.Turn].output)
 	row.OutputTokensAsked = &asked
-	if parent, at, ok := p.x.Parent(a.Task.Root, a.Task.Member); ok {
-		root, starter, turn := p.x.ID(a.Task.Root, 0), p.x.ID(a.Task.Root, parent), int64(at)
-		row.RootID, row.ParentID, row.ParentTurn = &root, &starter, &turn
-	}
+	p.x.Place(row, a.Task)
 	if a.Scheduled != load.None {
 		scheduled := a.Scheduled
 		row.ScheduledNS = &scheduled
