@@ -34,6 +34,10 @@ type Hooks struct {
 	// Note is told, in one line each, what goes on before the load (waiting for the server, probing) and
 	// what the run noticed.
 	Note func(text string)
+	// Rows is told the rows as they go into the journal, some at a time, on one goroutine. It may keep none of them.
+	Rows func(rows []schemas.Request)
+	// Enough, once closed, stops the run as its Duration does.
+	Enough <-chan struct{}
 
 	dial  dialer // in tests: connections in memory
 	quiet bool   // in tests: no series of the client's own health
@@ -373,6 +377,9 @@ func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
 		Timeout: r.cfg.Timeout, IdleTimeout: r.cfg.IdleTimeout, LiveHistory: r.cfg.History == "live", OutputTokens: r.cfg.outputTokens,
 		Model: r.cfg.modelOf,
 	}
+	if r.hooks.Rows != nil {
+		set.Store = told{r.journal, r.hooks.Rows}
+	}
 	if r.left != nil {
 		set.Left, set.Resumed, set.Answers = r.left.Left, true, r.left.saved
 	}
@@ -393,6 +400,17 @@ func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
 	cancel()
 	helpers.Wait() // the scrapes' last round is bounded by their time-out
 	return r.finish(runErr)
+}
+
+// told is a journal whose rows somebody else is told of.
+type told struct {
+	*schemas.Journal
+	rows func([]schemas.Request)
+}
+
+func (t told) AppendRequests(rows []schemas.Request) error {
+	t.rows(rows)
+	return t.Journal.AppendRequests(rows)
 }
 
 // begin is called when the first conversations are ready. It makes the connections, and settles when the
@@ -437,6 +455,15 @@ func (r *run) begin(preparing, helping context.Context, helpers *sync.WaitGroup,
 	}
 	for _, s := range r.scrapes {
 		helpers.Go(func() { s.Run(helping) })
+	}
+	if r.hooks.Enough != nil {
+		helpers.Go(func() {
+			select {
+			case <-r.hooks.Enough:
+				e.Stop(load.EndDuration)
+			case <-helping.Done():
+			}
+		})
 	}
 	if r.hooks.Started != nil {
 		helpers.Go(func() { r.hooks.Started(e.Progress) })

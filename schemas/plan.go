@@ -24,7 +24,16 @@ type Plan struct {
 	Between     time.Duration `json:"between_ns,omitempty"`
 	Seed        uint64        `json:"seed"` // of the first repeat; each further one has the next
 	Sides       []PlanSide    `json:"sides"`
-	Runs        []PlanRun     `json:"runs"` // in the order in which they are made
+	Search      *PlanSearch   `json:"search,omitempty"`
+	Runs        []PlanRun     `json:"runs"` // in the order in which they are made; of a search, those so far
+}
+
+// PlanSearch is what a plan that looks for the capacity looks for, and what it found.
+type PlanSearch struct {
+	Objectives []string        `json:"objectives"` // such as ttft.p99<500ms
+	From       string          `json:"from"`       // the moment that latencies count from
+	Config     json.RawMessage `json:"config"`     // of the search, as package analyze/capacity has it
+	Answer     json.RawMessage `json:"answer,omitempty"`
 }
 
 // PlanSide is one target of a plan.
@@ -41,6 +50,9 @@ type PlanRun struct {
 	Side   string  `json:"side,omitempty"`
 	Repeat int     `json:"repeat"` // from 0
 	Seed   uint64  `json:"seed"`
+
+	Phase   string          `json:"phase,omitempty"`   // of a search: what the run is for
+	Outcome json.RawMessage `json:"outcome,omitempty"` // and what it came to, as package analyze/capacity has it
 }
 
 // LevelName is the level's name in the metadata of the plan's runs.

@@ -98,6 +98,8 @@ type planner struct {
 	sides []side
 	took  map[float64]time.Duration // by level: how long a run of it took
 	code  error                     // the exit code so far
+
+	follow func(d *drive, ended <-chan struct{}) // of a search: watches the run under way
 }
 
 // side is one target of a plan.
@@ -299,6 +301,14 @@ func samePlan(old, now *schemas.Plan) error {
 	differ("--order", old.Order, now.Order)
 	differ("--seed", old.Seed, now.Seed)
 	differ("sides:", len(old.Sides), len(now.Sides))
+	if old.Search != nil && now.Search != nil {
+		differ("--objective", old.Search.Objectives, now.Search.Objectives)
+		differ("--from", old.Search.From, now.Search.From)
+		differ("the search", string(compact(old.Search.Config)), string(compact(now.Search.Config)))
+		old, now = &schemas.Plan{Sides: old.Sides}, &schemas.Plan{Sides: now.Sides}
+	} else {
+		differ("--find", old.Search != nil, now.Search != nil)
+	}
 	if len(problems) == 0 {
 		names := func(p *schemas.Plan) (list []string) {
 			for _, r := range p.Runs {
@@ -436,12 +446,20 @@ func (pl *planner) drive(ctx context.Context, c *replayCommand, s *side, r *sche
 	begun := time.Now()
 	d := &drive{place: func() string {
 		text := fmt.Sprintf("run %d of %d", i+1, len(pl.plan.Runs))
+		if pl.plan.Search != nil {
+			return fmt.Sprintf("run %d, %s %s: ", i+1, r.Phase, pl.plan.LevelName(r.Level))
+		}
 		if left, ok := pl.left(i, time.Since(begun)); ok {
 			text += fmt.Sprintf(", about %v left", left.Round(time.Second))
 		}
 		return text + ": "
 	}}
+	ended := make(chan struct{})
+	if pl.follow != nil {
+		pl.follow(d, ended)
+	}
 	outcome, err := c.drive(ctx, pl.p, pl.ui, cfg, d)
+	close(ended)
 	if errors.Is(err, replay.ErrInterrupted) {
 		return exitError{codeInterrupted, err}
 	}

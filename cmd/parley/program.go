@@ -22,7 +22,7 @@ const (
 	codeFailed      = 1
 	codeUsage       = 2
 	codeVerdict     = 3 // the verdict is INVALID, or a gate failed
-	codeUndecided   = 4 // no gate failed, and one is undecided
+	codeUndecided   = 4 // no gate failed, and one is undecided; or a search is unresolved
 	codeInterrupted = 130
 )
 
@@ -79,8 +79,9 @@ profile, for all verbs or under the name of one:
     sampling: {temperature: 0}
 
 Exit codes, the first that holds: 2 usage; 1 failed (a run that the error budget gave up too); 130
-interrupted, with the rows of replay written; 3 the verdict of replay is INVALID, or a gate of analyze
-failed; 4 no gate failed and one is undecided; 0 done.`
+interrupted, with the rows of replay written; 3 the verdict of replay is INVALID (of a plan: that of any
+of its runs), or a gate of analyze failed; 4 a search of replay is unresolved, or no gate of analyze
+failed and one is undecided; 0 done.`
 
 // parsed says how parsing the command line ended, when it ended the program.
 type parsed struct{ code int }

@@ -24,6 +24,9 @@ func (c *replayCommand) run(ctx context.Context, p *program, ui *ui) (err error)
 	if c.Output == "-" {
 		return usageError(errors.New("--output -: results are a Parquet file and its journal: name the file"))
 	}
+	if c.Find != "" || len(c.Objective) > 0 {
+		return c.find(ctx, p, ui)
+	}
 	if levels, is, err := c.levels(); err != nil {
 		return usageError(err)
 	} else if is {
@@ -196,6 +199,9 @@ func (c *replayCommand) simulators(ctx context.Context, cfg *replay.Config) (sto
 type drive struct {
 	place       func() string // which run of the plan it is, and how long that still takes
 	interrupted bool          // the run was, whether or not it ended by that
+	rows        func(rows []schemas.Request)
+	enough      <-chan struct{} // closed: the run has told what it had to
+	started     func(progress func() replay.Progress)
 }
 
 // before gives what stands before the progress.
@@ -231,7 +237,7 @@ func (c *replayCommand) drive(ctx context.Context, p *program, ui *ui, cfg repla
 		}
 	})
 	hooks := replay.Hooks{
-		Drain: drain,
+		Drain: drain, Rows: d.rows, Enough: d.enough,
 		Note: func(text string) {
 			if d.place == nil {
 				ui.note("%s", text)
@@ -240,6 +246,9 @@ func (c *replayCommand) drive(ctx context.Context, p *program, ui *ui, cfg repla
 			}
 		},
 		Started: func(progress func() replay.Progress) {
+			if d.started != nil {
+				helpers.Go(func() { d.started(progress) })
+			}
 			helpers.Go(func() {
 				ticks := time.NewTicker(500 * time.Millisecond)
 				defer ticks.Stop()

@@ -41,10 +41,13 @@ type replayCommand struct {
 	Warmup           int64         `group:"Load" placeholder:"TURNS" help:"First turns that are rows with phase=warmup."`
 	WarmupTime       time.Duration `group:"Load" help:"All turns that start within this time are such rows too."`
 
-	Repeat   int           `group:"Plan" default:"1" placeholder:"N" help:"Make every run N times, with a seed of its own each time. This, a list of levels and --b-profile make a plan: several runs, one file each, in the folder --output. --resume goes on with a plan that was stopped."`
-	BProfile string        `group:"Plan" name:"b-profile" type:"path" placeholder:"FILE" help:"Compare with a second target: a profile of the flags in which it differs (url, model, api-key-env, header, extra-body, label, ...). Runs go A B, B A, ..."`
-	Order    string        `group:"Plan" default:"interleaved" enum:"interleaved,ascending,random" help:"Order of a plan's runs: ${enum}. Interleaved goes through all levels, there and back, before it repeats one."`
-	Between  time.Duration `group:"Plan" placeholder:"TIME" help:"Pause between a plan's runs."`
+	Repeat    int           `group:"Plan" default:"1" placeholder:"N" help:"Make every run N times, with a seed of its own each time. This, a list of levels and --b-profile make a plan: several runs, one file each, in the folder --output. --resume goes on with a plan that was stopped."`
+	BProfile  string        `group:"Plan" name:"b-profile" type:"path" placeholder:"FILE" help:"Compare with a second target: a profile of the flags in which it differs (url, model, api-key-env, header, extra-body, label, ...). Runs go A B, B A, ..."`
+	Order     string        `group:"Plan" default:"interleaved" enum:"interleaved,ascending,random" help:"Order of a plan's runs: ${enum}. Interleaved goes through all levels, there and back, before it repeats one."`
+	Find      string        `group:"Plan" enum:",concurrency,rate" default:"" placeholder:"LOAD" help:"Find the largest load, concurrency or rate, at which every --objective holds. --duration is the longest that one run may take (default: 4m)."`
+	Objective []string      `group:"Plan" sep:"none" placeholder:"CONDITION" help:"What has to hold: a percentile or mean of a figure of turns, or the error rate, such as 'ttft.p99<500ms'. Repeatable."`
+	From      string        `group:"Plan" enum:",sent,start,scheduled" default:"" placeholder:"MOMENT" help:"The moment that objectives count from: sent, start or scheduled (default: sent with concurrency, scheduled with a rate)."`
+	Between   time.Duration `group:"Plan" placeholder:"TIME" help:"Pause between a plan's runs."`
 
 	Duration    time.Duration  `group:"Stop" help:"Stop starting turns after this time."`
 	Requests    *int64         `group:"Stop" placeholder:"N" help:"Stop starting turns after this many."`
@@ -118,6 +121,7 @@ Plans of several runs, and what they say together:
 
   parley replay chat.parquet --url http://127.0.0.1:8000 -o runs/ --concurrency 1,2,4,8,16 --repeat 3 --duration 2m --salt
   parley replay chat.parquet --url http://a:8000 --b-profile b.yaml -o ab/ --concurrency 16 --repeat 6 --duration 2m
+  parley replay chat.parquet --url http://127.0.0.1:8000 -o capacity/ --find concurrency --objective 'ttft.p99<500ms'
   parley analyze runs/ --html report.html
 
 Every planned turn becomes one row of the output. While the run goes on, the rows stand in
