@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parley/generate"
+	"parley/generate/importer"
 	"parley/schemas"
 )
 
@@ -36,7 +37,7 @@ func TestValidateTellsEverything(t *testing.T) {
 		"tool_use":{"share":2},"arrivals":{"rate":0},"max_prompt_tokens":-5,"shared_prefix":{"groups":1}}`)
 	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"),
 		Output: filepath.Join(t.TempDir(), "no", "such", "folder", "x.parquet"), Spec: s, Workers: -1, Shard: 3, Shards: 2,
-		Filter: generate.Filter{MinTurns: 5, MaxTurns: 2},
+		Filter: importer.Filter{MinTurns: 5, MaxTurns: 2},
 	}, nil)
 	if err == nil {
 		t.Fatal("accepted")
@@ -101,7 +102,7 @@ func TestUnknownNames(t *testing.T) {
 
 func TestFiltersThatLeaveNothing(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "x.parquet")
-	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"), Output: out, Spec: preset(t, "api"), Conversations: 5, Filter: generate.Filter{MinTurns: 3}}, nil)
+	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"), Output: out, Spec: preset(t, "api"), Conversations: 5, Filter: importer.Filter{MinTurns: 3}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "fewer than 3 turns") {
 		t.Errorf("got %v", err)
 	}
@@ -132,7 +133,7 @@ func TestMetadataMakesTheSameDataset(t *testing.T) {
 		}
 		o.Conversations, o.Seed, o.Output = 10, 5, filepath.Join(t.TempDir(), "x.parquet")
 		if name == "example" {
-			o.Filter = generate.Filter{MinTurns: 2, MaxTurns: 6}
+			o.Filter = importer.Filter{MinTurns: 2, MaxTurns: 6}
 		}
 		rep, _ := run(t, o)
 		d, err := schemas.OpenDataset(o.Output)

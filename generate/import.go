@@ -38,7 +38,7 @@ func (w *writing) importFile(ctx context.Context) error {
 	}
 	defer im.Close()
 	w.meta.Source = strings.Join(o.Import, ", ")
-	if w.meta.Spec, err = json.Marshal(importSpec{o.Import, o.Format, o.Conversations, o.JitterMS, o.Columns, string(o.Join), o.LinkPrefixes, o.BlockSize, o.Filter.orNil()}); err != nil {
+	if w.meta.Spec, err = json.Marshal(importSpec{o.Import, o.Format, o.Conversations, o.JitterMS, o.Columns, string(o.Join), o.LinkPrefixes, o.BlockSize, o.Filter.OrNil()}); err != nil {
 		return err
 	}
 	err = w.file(func() error {
@@ -83,7 +83,7 @@ func (w *writing) importFile(ctx context.Context) error {
 func (o *Options) importOptions() importer.Options {
 	return importer.Options{
 		Format: importer.Format(o.Format), Seed: o.Seed, JitterMS: o.JitterMS, Columns: o.Columns, Join: o.Join, LinkPrefixes: o.LinkPrefixes, BlockSize: o.BlockSize,
-		MinTurns: o.Filter.MinTurns, MaxTurns: o.Filter.MaxTurns, MaxPromptTokens: o.Filter.MaxPromptTokens, Limit: o.Conversations,
+		Filter: o.Filter, Limit: o.Conversations,
 	}
 }
 
@@ -97,7 +97,7 @@ type importSpec struct {
 	Join          string            `json:"join,omitempty"`
 	LinkPrefixes  bool              `json:"link_prefixes,omitempty"`
 	BlockSize     int               `json:"block_size,omitempty"`
-	Filter        *Filter           `json:"filter,omitempty"`
+	Filter        *importer.Filter  `json:"filter,omitempty"`
 }
 
 func (w *writing) importReport(rep *importer.Report) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"parley/generate"
+	"parley/generate/importer"
 	"parley/schemas"
 )
 
@@ -105,7 +106,7 @@ func TestLimitOverSeveralFiles(t *testing.T) {
 
 func TestImportThatKeepsNothing(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.parquet")
-	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"), Output: out, Import: []string{"-"}, Stdin: strings.NewReader(shareGPT(5, 1)), Filter: generate.Filter{MinTurns: 2}}, nil)
+	_, err := generate.Run(context.Background(), generate.Options{Loaded: load(t, "o200k_base"), Output: out, Import: []string{"-"}, Stdin: strings.NewReader(shareGPT(5, 1)), Filter: importer.Filter{MinTurns: 2}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "fewer than 2 turns") {
 		t.Errorf("got %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"parley/generate/config"
 	"parley/generate/dist"
+	"parley/generate/importer"
 	"parley/schemas"
 	"parley/schemas/random"
 )
@@ -21,15 +22,11 @@ type Correlation struct {
 }
 
 func (c *Correlation) check(at string, s *Spec, p *config.Problems) {
-	for _, x := range []struct {
-		name  string
-		v     float64
-		least float64
-	}{{"input_output", c.InputOutput, -1}, {"input_conversation", c.Input, 0}, {"output_conversation", c.Output, 0}} {
-		if !(x.v >= x.least && x.v <= 1) {
-			p.Add(at+x.name, "%v must be from %v to 1", x.v, x.least)
-		}
+	if !(c.InputOutput >= -1 && c.InputOutput <= 1) {
+		p.Add(at+"input_output", "%v must be from -1 to 1", c.InputOutput)
 	}
+	p.Share(at+"input_conversation", c.Input)
+	p.Share(at+"output_conversation", c.Output)
 	if s.Joint != nil {
 		p.Add(at+"input_output", "joint_num_tokens says already how lengths go together: leave one of the two out")
 	}
@@ -191,9 +188,7 @@ func (t *PrefixTree) check(at string, s *Spec, p *config.Problems) {
 		var sum float64
 		for i, n := range list {
 			here := fmt.Sprintf("%sof[%d]", at, i)
-			if !(n.Share >= 0 && n.Share <= 1) {
-				p.Add(here+".share", "%v must be from 0 to 1", n.Share)
-			}
+			p.Share(here+".share", n.Share)
 			if n.Tokens < 1 || n.Tokens > maxMessageTokens {
 				p.Add(here+".tokens", "%d must be from 1 to %d", n.Tokens, maxMessageTokens)
 			}
@@ -209,20 +204,12 @@ func (t *PrefixTree) check(at string, s *Spec, p *config.Problems) {
 	}
 	walk(at, t.Of)
 	if f := t.Families; f != nil {
-		if !(f.Share >= 0 && f.Share <= 1) {
-			p.Add(at+"families.share", "%v must be from 0 to 1", f.Share)
-		}
+		p.Share(at+"families.share", f.Share)
+		p.Share(at+"families.alike", f.Alike)
 		if !(f.Size > 0 && f.Size <= 1e9) {
 			p.Add(at+"families.size", "%v must be greater than 0", f.Size)
 		}
-		if !(f.Alike >= 0 && f.Alike <= 1) {
-			p.Add(at+"families.alike", "%v must be from 0 to 1", f.Alike)
-		}
-		if f.NumTokens == nil {
-			p.Add(at+"families.num_tokens", "missing: give a distribution, such as {\"distribution\": \"constant\", \"value\": 100}")
-		} else {
-			f.NumTokens.Check(at+"families.num_tokens", s.file, p)
-		}
+		dist.CheckRequired(at+"families.num_tokens", f.NumTokens, s.file, p)
 	}
 }
 
@@ -319,7 +306,7 @@ func (t *PrefixTree) drawPath(r *rand.Rand, numbers map[*PrefixNode]uint64) (out
 func Outlines(s *Spec, seed uint64, n int) iter.Seq2[*schemas.Conversation, error] {
 	return func(yield func(*schemas.Conversation, error) bool) {
 		b := &builder{spec: s, seed: seed}
-		for pl, err := range newPlanner(s, seed, Filter{}).plans(n) {
+		for pl, err := range newPlanner(s, seed, importer.Filter{}).plans(n) {
 			if err != nil {
 				yield(nil, err)
 				return

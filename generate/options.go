@@ -37,7 +37,7 @@ type Options struct {
 	Seed          uint64               // of everything that is random
 	Tokenizer     string               // name or file; "": tokenizer.Default
 	Loaded        *tokenizer.Tokenizer // the tokenizer itself, where it has been loaded already
-	Filter        Filter
+	Filter        importer.Filter
 	Workers       int // goroutines; 0: one per core
 	Shard, Shards int // write conversations Shard, Shard+Shards, ... of the dataset; 0 of 0: all
 }
@@ -95,7 +95,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	var p config.Problems
-	o.Filter.check("--", "-", &p)
+	o.Filter.Check("--", "-", &p)
 	return errors.Join(append(problems, p.Err())...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"parley/generate/importer"
 	"parley/generate/prose"
 	"parley/schemas/random"
 )
@@ -42,7 +43,7 @@ func (p *plan) firstTokens() int { return p.common + p.own + p.turns[0].tokens }
 type planner struct {
 	spec      *Spec
 	seed      uint64
-	filter    Filter
+	filter    importer.Filter
 	corpus    *prose.Corpus // nil for the built-in prose
 	common    int
 	groups    []int          // tokens of each group's prefix
@@ -51,14 +52,14 @@ type planner struct {
 	seen      map[int]bool   // groups of the conversations so far; -1 for those without a system message
 	starts    func() float64 // ms
 	tape      int64
-	skipped   skips
-	rows      int64 // conversations placed so far
-	total     int   // conversations there are to be
+	skipped   map[string]int64 // conversations, by reason
+	rows      int64            // conversations placed so far
+	total     int              // conversations there are to be
 	nodes     map[*PrefixNode]uint64
 }
 
-func newPlanner(s *Spec, seed uint64, filter Filter) *planner {
-	p := &planner{spec: s, seed: seed, filter: filter, seen: map[int]bool{}, skipped: skips{}}
+func newPlanner(s *Spec, seed uint64, filter importer.Filter) *planner {
+	p := &planner{spec: s, seed: seed, filter: filter, seen: map[int]bool{}, skipped: map[string]int64{}}
 	if s.PromptInput.CommonPrefix.Given() {
 		p.common = bounded(s.PromptInput.CommonPrefix.Int(random.Stream(seed, "common prefix tokens")), 0)
 	}
@@ -102,7 +103,7 @@ func (p *planner) plans(n int) iter.Seq2[*plan, error] {
 		p.total = n
 		for index := int64(0); kept < int64(n); index++ {
 			pl := p.draw(index)
-			if why := p.filter.refuses(len(pl.turns), pl.longestPrompt()); why != "" {
+			if why := p.filter.Refuses(len(pl.turns), pl.longestPrompt()); why != "" {
 				p.skipped[why]++
 				if sinceKept++; sinceKept > maxDraws {
 					yield(nil, fmt.Errorf("of the last %d conversations drawn none passed the filters (%s): loosen --min-turns, --max-turns or --max-prompt-tokens, or change the config", sinceKept, why))

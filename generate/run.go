@@ -125,7 +125,7 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("tokenizer %s: %w", w.tok.Name(), err)
 	}
-	filter := o.Filter.over(s.Filter)
+	filter := o.Filter.Over(s.Filter)
 	p := newPlanner(s, o.Seed, filter)
 	corpus, err := w.corpus(text)
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *writing) synthesize(ctx context.Context) (err error) {
 		return err
 	}
 	resolved := *s
-	resolved.NumConversations, resolved.Filter = n, filter.orNil()
+	resolved.NumConversations, resolved.Filter = n, filter.OrNil()
 	if w.meta.Spec, err = json.Marshal(resolved); err != nil {
 		return err
 	}

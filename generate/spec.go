@@ -8,6 +8,7 @@ import (
 
 	"parley/generate/config"
 	"parley/generate/dist"
+	"parley/generate/importer"
 )
 
 // Spec says what conversations to make. The first block of fields is vLLM's generation config, which is
@@ -33,7 +34,7 @@ type Spec struct {
 	Images       string            `json:"images,omitempty"`            // sizes of images, with the share of user messages that carry one: 1024x768:0.3
 	MaxPrompt    int               `json:"max_prompt_tokens,omitempty"` // a conversation ends before the request whose prompt would be longer
 	Tags         map[string]string `json:"tags,omitempty"`
-	Filter       *Filter           `json:"filter,omitempty"` // conversations to leave out
+	Filter       *importer.Filter  `json:"filter,omitempty"` // conversations to leave out
 
 	dir string // of the config file: what relative file names are relative to
 }
@@ -172,10 +173,10 @@ func (s *Spec) check(p *config.Problems) {
 		p.Add("max_prompt_tokens", "%d must not be negative", s.MaxPrompt)
 	}
 	check := func(path string, d *dist.Dist, required bool) {
-		if d != nil {
+		if required {
+			dist.CheckRequired(path, d, s.file, p)
+		} else {
 			d.Check(path, s.file, p)
-		} else if required {
-			p.Add(path, "missing: give a distribution, such as {\"distribution\": \"constant\", \"value\": 100}")
 		}
 	}
 	in := &s.PromptInput
@@ -212,9 +213,7 @@ func (s *Spec) check(p *config.Problems) {
 		check("shared_prefix.num_tokens", sp.NumTokens, true)
 	}
 	if u := s.ToolUse; u != nil {
-		if u.Share < 0 || u.Share > 1 {
-			p.Add("tool_use.share", "%v must be from 0 to 1", u.Share)
-		}
+		p.Share("tool_use.share", u.Share)
 		check("tool_use.think_time_s", u.ThinkTime, false)
 		check("tool_use.num_tokens", u.NumTokens, false)
 	}
@@ -231,7 +230,7 @@ func (s *Spec) check(p *config.Problems) {
 		s.Correlation.check("correlation.", s, p)
 	}
 	if s.Filter != nil {
-		s.Filter.check("filter.", "_", p)
+		s.Filter.Check("filter.", "_", p)
 	}
 }
 

@@ -28,28 +28,15 @@ type SubAgents struct {
 }
 
 func (a *SubAgents) check(at string, file func(string) string, p *config.Problems) {
-	for _, s := range []struct {
-		name  string
-		share float64
-	}{{"share", a.Share}, {"joined", a.Joined}} {
-		if !(s.share >= 0 && s.share <= 1) {
-			p.Add(at+s.name, "%v must be from 0 to 1", s.share)
-		}
+	p.Share(at+"share", a.Share)
+	p.Share(at+"joined", a.Joined)
+	for name, d := range map[string]*dist.Dist{"at_once": a.AtOnce, "delay_s": a.Delay, "tool_time_s": a.ToolTime, "last_output_num_tokens": a.LastOutput} {
+		d.Check(at+name, file, p)
 	}
-	for _, d := range []struct {
-		name     string
-		dist     *dist.Dist
-		required bool
-	}{
-		{"at_once", a.AtOnce, false}, {"delay_s", a.Delay, false}, {"num_requests", a.NumRequests, true},
-		{"shared_prefix_num_tokens", a.SharedPrefix, true}, {"first_num_tokens", a.First, true}, {"num_tokens", a.NumTokens, true},
-		{"tool_time_s", a.ToolTime, false}, {"output_num_tokens", a.Output, true}, {"last_output_num_tokens", a.LastOutput, false},
+	for name, d := range map[string]*dist.Dist{
+		"num_requests": a.NumRequests, "shared_prefix_num_tokens": a.SharedPrefix, "first_num_tokens": a.First, "num_tokens": a.NumTokens, "output_num_tokens": a.Output,
 	} {
-		if d.dist != nil {
-			d.dist.Check(at+d.name, file, p)
-		} else if d.required {
-			p.Add(at+d.name, "missing: give a distribution, such as {\"distribution\": \"constant\", \"value\": 100}")
-		}
+		dist.CheckRequired(at+name, d, file, p)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parley/generate"
+	"parley/generate/importer"
 	"parley/schemas"
 )
 
@@ -277,7 +278,7 @@ func TestNumberDoesNotChangeConversations(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	o := generate.Options{Spec: preset(t, "chat"), Conversations: 80, Filter: generate.Filter{MinTurns: 2, MaxTurns: 5, MaxPromptTokens: 1500}}
+	o := generate.Options{Spec: preset(t, "chat"), Conversations: 80, Filter: importer.Filter{MinTurns: 2, MaxTurns: 5, MaxPromptTokens: 1500}}
 	rep, rows := run(t, o)
 	if len(rows) != 80 {
 		t.Fatalf("%d conversations", len(rows))

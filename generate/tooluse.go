@@ -72,18 +72,6 @@ func newToolSet() (*toolSet, error) {
 // toolCall is what a tool's result refers to.
 type toolCall struct{ id, name string }
 
-// apiCall is a tool call in the form of OpenAI's chat completions.
-type apiCall struct {
-	ID       string      `json:"id"`
-	Type     string      `json:"type"`
-	Function apiFunction `json:"function"`
-}
-
-type apiFunction struct {
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
-}
-
 // call makes an assistant's message that calls a tool, n tokens in all: the function's name and its
 // arguments, each counted by itself.
 // With code, long ones write code into files.
@@ -101,7 +89,7 @@ func (s *toolSet) call(p *prose.Prose, r *rand.Rand, n int, code bool) (toolCall
 	if err != nil {
 		return c, schemas.Message{}, err
 	}
-	calls, err := json.Marshal([]apiCall{{c.id, "function", apiFunction{t.name, arguments}}})
+	calls, err := json.Marshal([]schemas.ToolCall{{ID: c.id, Type: "function", Function: schemas.ToolFunction{Name: t.name, Arguments: arguments}}})
 	if err != nil {
 		return c, schemas.Message{}, err
 	}

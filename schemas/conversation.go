@@ -35,6 +35,19 @@ type Message struct {
 	Reasoning  *string `parquet:"reasoning_content,optional" doc:"What a recorded answer thought before it spoke: part of the answer's output tokens, sent back only where the history is to have reasoning. From format 1.1 on."`
 }
 
+// ToolCall is a call of [Message.ToolCalls], in the form of OpenAI's chat completions.
+type ToolCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"` // function
+	Function ToolFunction `json:"function"`
+}
+
+// ToolFunction is what is called, with arguments as JSON text.
+type ToolFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
 // Turn is one request that a conversation makes: it sends the messages before MessageIndex (with the
 // server's own answers in place of the recorded ones when the history is live) and asks for
 // OutputTokens tokens.

@@ -203,7 +203,7 @@ func (c *generateCommand) options(stdin io.Reader) (generate.Options, error) {
 		Tokenizer: c.Tokenizer, Conversations: c.Conversations, Workers: c.Workers,
 		Import: c.From, JitterMS: float64(c.Jitter) / float64(time.Millisecond),
 		Columns: c.Column, Join: importer.Join(c.Join), LinkPrefixes: c.Link == "prefix", BlockSize: c.BlockSize,
-		Filter: generate.Filter{MinTurns: c.MinTurns, MaxTurns: c.MaxTurns, MaxPromptTokens: c.MaxPromptTokens},
+		Filter: importer.Filter{MinTurns: c.MinTurns, MaxTurns: c.MaxTurns, MaxPromptTokens: c.MaxPromptTokens},
 	}
 	var problems []error
 	if recipe := c.recipe(); recipe.Given() {

@@ -5,25 +5,16 @@ import (
 	"fmt"
 
 	"parley/generate/rawjson"
+	"parley/schemas"
 )
-
-// call is a tool call in the form of OpenAI's chat completions.
-type call struct {
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-}
 
 // readCalls reads a list of calls: with or without the wrapper that names a function, with arguments as JSON
 // text or as an object. What names no function is no call.
-func readCalls(raw []byte) []call {
+func readCalls(raw []byte) []schemas.ToolCall {
 	if !listOf(raw, 0) {
 		return nil
 	}
-	var calls []call
+	var calls []schemas.ToolCall
 	_ = rawjson.Walk(raw, func(_, v []byte) bool { // the list was cut out of JSON that was walked before
 		if v = asJSON(v); v[0] != '{' {
 			return true
@@ -32,7 +23,7 @@ func readCalls(raw []byte) []call {
 		if err != nil {
 			return true
 		}
-		c := call{ID: o.text("id", "call_id"), Type: "function"}
+		c := schemas.ToolCall{ID: o.text("id", "call_id"), Type: "function"}
 		if inner := asJSON(o.get("function")); len(inner) > 0 && inner[0] == '{' {
 			if o, err = objectOf(inner); err != nil {
 				return true
@@ -93,7 +84,7 @@ func (b *builder) tools(raw []byte) {
 // pair gives every call an identifier and every result of a tool that of its call. A result without a call
 // becomes the user's, as servers refuse it otherwise.
 func (b *builder) pair() {
-	var open []call
+	var open []schemas.ToolCall
 	made := 0
 	close := func() {
 		for _, c := range open {

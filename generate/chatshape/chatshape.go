@@ -359,7 +359,7 @@ type builder struct {
 type message struct {
 	schemas.Message
 	parts []part // nil for plain text
-	calls []call
+	calls []schemas.ToolCall
 	at    time.Time
 	think *float64 // ms before it
 }

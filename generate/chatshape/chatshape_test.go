@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"parley/schemas"
 )
 
 // FuzzRead reads anything that is a JSON object. What comes is a conversation that servers take: known roles,
@@ -48,7 +50,7 @@ func FuzzRead(f *testing.F) {
 				}
 			}
 			if m.ToolCalls != nil {
-				var list []call
+				var list []schemas.ToolCall
 				if err := json.Unmarshal([]byte(*m.ToolCalls), &list); err != nil {
 					t.Fatal(err)
 				}

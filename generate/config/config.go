@@ -27,6 +27,13 @@ func (p *Problems) Add(path, format string, args ...any) {
 	p.list = append(p.list, fmt.Errorf(format, args...))
 }
 
+// Share wants a number from 0 to 1.
+func (p *Problems) Share(path string, v float64) {
+	if !(v >= 0 && v <= 1) {
+		p.Add(path, "%v must be from 0 to 1", v)
+	}
+}
+
 // Err gives all problems as one error; nil if there are none.
 func (p *Problems) Err() error { return errors.Join(p.list...) }
 

@@ -182,6 +182,9 @@ func whole(x float64) int {
 // prepares the distribution for drawing. Resolve gives the path of a file that the config names; nil takes the
 // name as it is.
 func (d *Dist) Check(path string, resolve func(string) string, p *config.Problems) {
+	if d == nil { // left out
+		return
+	}
 	if d.law == nil {
 		p.Add(config.Under(path, "distribution"), "missing; it is one of %s", strings.Join(Names(), ", "))
 		return
@@ -191,6 +194,15 @@ func (d *Dist) Check(path string, resolve func(string) string, p *config.Problem
 	if d.Min != nil && d.Max != nil && *d.Min > *d.Max {
 		c.bad("min", "%v is greater than max, %v", *d.Min, *d.Max)
 	}
+}
+
+// CheckRequired is [Dist.Check] of one that has to be there.
+func CheckRequired(path string, d *Dist, resolve func(string) string, p *config.Problems) {
+	if d == nil {
+		p.Add(path, "missing: give a distribution, such as {\"distribution\": \"constant\", \"value\": 100}")
+		return
+	}
+	d.Check(path, resolve, p)
 }
 
 // Names lists the distributions.

@@ -2,10 +2,8 @@ package importer
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"maps"
 	"slices"
 
@@ -51,7 +49,7 @@ func newAIPerf(im *Importer, src *source) (reader, error) {
 	}
 	a := &aiperf{}
 	begun := false
-	err := im.each(src, func(rec rawjson.Record) {
+	err := src.each(nil, func(rec rawjson.Record) bool {
 		type times struct {
 			Timestamp number `json:"timestamp"`
 			Delay     number `json:"delay"`
@@ -60,8 +58,8 @@ func newAIPerf(im *Importer, src *source) (reader, error) {
 			times
 			Turns []times `json:"turns"`
 		}
-		if json.Unmarshal(rec.Data, &s) != nil {
-			return
+		if rec.Bad != "" || json.Unmarshal(rec.Data, &s) != nil {
+			return true
 		}
 		if len(s.Turns) > 0 {
 			s.times = s.Turns[0]
@@ -69,6 +67,7 @@ func newAIPerf(im *Importer, src *source) (reader, error) {
 		if s.Timestamp.given && !s.Delay.given {
 			a.earliest(s.Timestamp.v, &begun)
 		}
+		return true
 	})
 	if err != nil {
 		return nil, err
@@ -81,21 +80,6 @@ func (a *aiperf) earliest(at float64, begun *bool) {
 	if !*begun || at < a.first {
 		a.first, *begun = at, true
 	}
-}
-
-// each looks at all records of a source that can be read again.
-func (im *Importer) each(src *source, f func(rawjson.Record)) error {
-	in, err := src.records(nil)
-	for err == nil {
-		var rec rawjson.Record
-		if rec, err = in.Next(); err == nil && rec.Bad == "" {
-			f(rec)
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // aiperfSessions reads records that are whole sessions.
@@ -311,7 +295,10 @@ func newAIPerfRaw(im *Importer, src *source) (reader, error) {
 	var parts []part
 	var seen []*mooncakeLine
 	begun := false
-	err := im.each(src, func(rec rawjson.Record) {
+	err := src.each(nil, func(rec rawjson.Record) bool {
+		if rec.Bad != "" {
+			return true
+		}
 		if id, ok := rawjson.Scalar(rawjson.Field(rec.Data, "session_id")); ok {
 			p := placeOf(rec)
 			parts = append(parts, part{place: p, base: maphash.String(idSeed, id), num: p.number})
@@ -323,6 +310,7 @@ func newAIPerfRaw(im *Importer, src *source) (reader, error) {
 		if l := (&mooncakeLine{}); len(seen) < 64 && json.Unmarshal(rec.Data, l) == nil {
 			seen = append(seen, l)
 		}
+		return true
 	})
 	if err != nil {
 		return nil, err

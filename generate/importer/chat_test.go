@@ -225,11 +225,11 @@ func TestFilters(t *testing.T) {
 		opts Options
 		want string
 	}{
-		{Options{MinTurns: 2}, "2 3 4 5"},
-		{Options{MaxTurns: 3}, "1 2 3"},
-		{Options{MinTurns: 2, MaxTurns: 2}, "2"},
-		{Options{MaxPromptTokens: 100}, "1 2 3"},
-		{Options{Limit: 2, MinTurns: 2}, "2 3"},
+		{Options{Filter: Filter{MinTurns: 2}}, "2 3 4 5"},
+		{Options{Filter: Filter{MaxTurns: 3}}, "1 2 3"},
+		{Options{Filter: Filter{MinTurns: 2, MaxTurns: 2}}, "2"},
+		{Options{Filter: Filter{MaxPromptTokens: 100}}, "1 2 3"},
+		{Options{Limit: 2, Filter: Filter{MinTurns: 2}}, "2 3"},
 	} {
 		if got := turns(c.opts); got != c.want {
 			t.Errorf("%+v: got turns %s, want %s", c.opts, got, c.want)
@@ -259,12 +259,12 @@ func TestRealQuestions(t *testing.T) {
 }
 
 func TestOptionsValidate(t *testing.T) {
-	o := Options{MinTurns: 5, MaxTurns: 2, MaxPromptTokens: -1, JitterMS: -1, Join: "x", Format: "y"}
+	o := Options{Filter: Filter{MinTurns: 5, MaxTurns: 2, MaxPromptTokens: -1}, JitterMS: -1, Join: "x", Format: "y"}
 	err := o.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{`format "y"`, `join "x"`, "-1 prompt tokens", "at least 5 turns and at most 2", "jitter"} {
+	for _, want := range []string{`format "y"`, `join "x"`, "max_prompt_tokens: -1", "min_turns: 5 is more than max_turns, 2", "jitter"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not tell %q", err, want)
 		}

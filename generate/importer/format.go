@@ -69,7 +69,7 @@ func ParseFormat(name string) (Format, error) {
 		if name == string(f.format) {
 			return f.format, nil
 		}
-		if last := names[len(names)-1]; last != string(f.format) {
+		if !slices.Contains(names, string(f.format)) {
 			names = append(names, string(f.format))
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"io"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 
 	"parley/generate/chatshape"
+	"parley/generate/config"
 	"parley/generate/prefix"
 	"parley/generate/prose"
 	"parley/generate/tokenizer"
@@ -25,10 +25,8 @@ type Options struct {
 	Seed      uint64               // of everything that is random: jitter, text that the source does not fix
 	Stdin     io.Reader            // what the path "-" stands for; nil is the process's own
 
-	MinTurns        int // leave out conversations of fewer requests
-	MaxTurns        int // leave out conversations of more; 0 is no limit
-	MaxPromptTokens int // leave out conversations with a longer prompt; 0 is no limit
-	Limit           int // stop after that many conversations, with all that they start; 0 is no limit
+	Filter     // leaves conversations out
+	Limit  int // stop after that many conversations, with all that they start; 0 is no limit
 
 	// JitterMS moves every recorded arrival later by a random time below this many milliseconds. Some
 	// traces (Mooncake) round arrivals down to steps of 3,000 ms, which makes bursts that never were.
@@ -78,17 +76,12 @@ func (o *Options) Validate() error {
 	if o.BlockSize < 0 || o.BlockSize > 1<<20 {
 		bad("blocks of %d tokens: it must be from 1 to %d", o.BlockSize, 1<<20)
 	}
-	for _, v := range []struct {
-		name string
-		n    int
-	}{{"turns (least)", o.MinTurns}, {"turns (most)", o.MaxTurns}, {"prompt tokens", o.MaxPromptTokens}, {"conversations", o.Limit}} {
-		if v.n < 0 {
-			bad("a limit of %d %s: it must not be negative", v.n, v.name)
-		}
+	if o.Limit < 0 {
+		bad("a limit of %d conversations: it must not be negative", o.Limit)
 	}
-	if o.MaxTurns > 0 && o.MinTurns > o.MaxTurns {
-		bad("at least %d turns and at most %d: nothing can be both", o.MinTurns, o.MaxTurns)
-	}
+	var p config.Problems
+	o.Filter.Check("", "_", &p)
+	problems = append(problems, p.Err())
 	if o.JitterMS < 0 || math.IsNaN(o.JitterMS) || math.IsInf(o.JitterMS, 0) {
 		bad("a jitter of %v ms: it must be 0 or more", o.JitterMS)
 	}
@@ -474,14 +467,16 @@ func (im *Importer) refuse(rows []schemas.Conversation, format Format) *problem 
 		if _, gone := im.out[maphash.String(idSeed, *c.ParentID)]; gone {
 			p = because("started by one that was left out")
 		}
-	case n < im.opts.MinTurns:
-		p = because(fmt.Sprintf("fewer than %d turns", im.opts.MinTurns))
-	case im.opts.MaxTurns > 0 && n > im.opts.MaxTurns:
-		p = because(fmt.Sprintf("more than %d turns", im.opts.MaxTurns))
-	case im.opts.MaxPromptTokens > 0 && slices.ContainsFunc(c.Turns, func(t schemas.Turn) bool {
-		return t.PromptTokens != nil && *t.PromptTokens > int64(im.opts.MaxPromptTokens)
-	}):
-		p = because(fmt.Sprintf("prompt of more than %d tokens", im.opts.MaxPromptTokens))
+	default:
+		longest := int64(0)
+		for _, t := range c.Turns {
+			if t.PromptTokens != nil {
+				longest = max(longest, *t.PromptTokens)
+			}
+		}
+		if why := im.opts.Refuses(n, int(longest)); why != "" {
+			p = because(why)
+		}
 	}
 	if p != nil && format == Conversations {
 		im.out[maphash.String(idSeed, c.ConversationID)] = struct{}{}

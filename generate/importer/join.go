@@ -2,7 +2,6 @@ package importer
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -198,27 +197,15 @@ func (im *Importer) anyParts(src *source) (bool, error) {
 	if !found {
 		return false, nil
 	}
-	c, err := src.records(identified)
-	if err != nil {
-		return false, err
-	}
-	seen := map[uint64]bool{}
-	for {
-		rec, err := c.Next()
-		if errors.Is(err, io.EOF) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
+	seen, some := map[uint64]bool{}, false
+	err = src.each(identified, func(rec rawjson.Record) bool {
 		if name, _, ok := splitID(im.chats.ID(rec.Data)); ok && rec.Bad == "" {
 			h := maphash.String(idSeed, name)
-			if seen[h] {
-				return true, nil
-			}
-			seen[h] = true
+			some, seen[h] = seen[h], true
 		}
-	}
+		return !some
+	})
+	return some, err
 }
 
 // parts finds the records that may be parts. Names of more than MaxParts records are dropped on the way: a
@@ -227,28 +214,17 @@ func (im *Importer) parts(src *source) ([]part, error) {
 	var parts []part
 	count := map[uint64]int32{} // records of a name
 	counter := func(base uint64) bool { return im.opts.Join == JoinAuto && count[base] > MaxParts }
-	c, err := src.records(nil)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		rec, err := c.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	err := src.each(nil, func(rec rawjson.Record) bool {
+		name, num, ok := "", int32(0), false
+		if rec.Bad == "" {
+			name, num, ok = splitID(im.chats.ID(rec.Data))
 		}
-		if err != nil {
-			return nil, err
-		}
-		if rec.Bad != "" {
-			continue
-		}
-		name, num, ok := splitID(im.chats.ID(rec.Data))
 		if !ok {
-			continue
+			return true
 		}
 		base := maphash.String(idSeed, name)
 		if count[base]++; counter(base) {
-			continue
+			return true
 		}
 		if len(parts) == cap(parts) {
 			parts = slices.DeleteFunc(parts, func(p part) bool { return counter(p.base) })
@@ -256,6 +232,10 @@ func (im *Importer) parts(src *source) ([]part, error) {
 		p := im.chats.Part(rec.Data)
 		parts = append(parts, part{place: placeOf(rec), base: base, num: num, messages: int32(p.Messages),
 			begins: p.First == "assistant", waiting: p.Last == "user"})
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
 	for base, n := range count {
 		if counter(base) {

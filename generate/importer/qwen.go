@@ -3,7 +3,6 @@ package importer
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -54,33 +53,20 @@ func newQwen(im *Importer, src *source) (reader, error) {
 	if err := src.asLines(nil); err != nil {
 		return nil, err
 	}
-	in, err := src.records(nil)
-	if err != nil {
-		return nil, err
-	}
 	q := &qwen{im: im, src: src, space: scope("qwen")}
 	byID := map[int64]int32{}
 	var seen []*mooncakeLine
-	for {
-		rec, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(seen) < 64 {
-			l := &mooncakeLine{}
-			if json.Unmarshal(rec.Data, l) == nil {
-				seen = append(seen, l)
-			}
+	err := src.each(nil, func(rec rawjson.Record) bool {
+		if l := (&mooncakeLine{}); len(seen) < 64 && json.Unmarshal(rec.Data, l) == nil {
+			seen = append(seen, l)
 		}
 		c := chat{place: placeOf(rec), line: rec.Line, next: -1}
 		if rec.Bad != "" {
 			c.size = 0
 			q.queue = append(q.queue, q.bad(&c, badRecord("%s", rec.Bad)))
-			continue
+			return true
 		}
+		var err error
 		c.id, _ = strconv.ParseInt(string(rawjson.Field(rec.Data, "chat_id")), 10, 64)
 		c.parent, err = strconv.ParseInt(string(rawjson.Field(rec.Data, "parent_chat_id")), 10, 64)
 		if err != nil {
@@ -91,6 +77,10 @@ func newQwen(im *Importer, src *source) (reader, error) {
 			byID[c.id] = int32(len(q.chats))
 		}
 		q.chats = append(q.chats, c)
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
 	q.size = im.blockSize(seen, qwenBlock)
 	first := math.Inf(1)

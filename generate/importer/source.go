@@ -207,6 +207,21 @@ func (s *source) records(want func(column string) bool) (carrier, error) {
 	return rawjson.NewScanner(in), nil
 }
 
+// each looks at the input's records until f says false.
+func (s *source) each(want func(column string) bool, f func(rawjson.Record) bool) error {
+	in, err := s.records(want)
+	for more := true; more && err == nil; {
+		var rec rawjson.Record
+		if rec, err = in.Next(); err == nil {
+			more = f(rec)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
 // seekable makes sure that the input can be read twice: what cannot is copied into a temporary file, which
 // is removed at the end.
 func (s *source) seekable() error {

@@ -63,7 +63,7 @@ func TestTreesStayWhole(t *testing.T) {
 	if got := names(rows); len(got) != 6 {
 		t.Errorf("two sessions are %v", got)
 	}
-	rows, r := read(t, path, Options{MinTurns: 4})
+	rows, r := read(t, path, Options{Filter: Filter{MinTurns: 4}})
 	if got := names(rows); len(got) != 6 || got[0] != "s2" || r.Skipped["started by one that was left out"] != 4 {
 		t.Errorf("sessions of four turns and more are %v; left out %v", got, r.Skipped)
 	}

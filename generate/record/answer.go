@@ -4,18 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"parley/schemas"
 )
 
 // answer is what an answer said, whichever API it came by.
 type answer struct {
 	text, reasoning strings.Builder
-	calls           []call
+	calls           []schemas.ToolCall
 	id              string // the Responses API refers to earlier answers by it
 	completion      int64  // tokens by the server's usage; 0 where it does not say
 	failed          bool   // an error inside a 200
 }
 
-type call struct{ ID, Name, Arguments string }
+func calling(id, name, arguments string) schemas.ToolCall {
+	return schemas.ToolCall{ID: id, Type: "function", Function: schemas.ToolFunction{Name: name, Arguments: arguments}}
+}
 
 // part is the shape that all APIs' events and whole answers have in common; each uses some of it.
 type part struct {
@@ -184,9 +188,9 @@ func (a *answer) say(s *saying) {
 			c.Index = len(a.calls)
 		}
 		if c.Index == len(a.calls) {
-			a.calls = append(a.calls, call{ID: c.ID, Name: c.Function.Name})
+			a.calls = append(a.calls, calling(c.ID, c.Function.Name, ""))
 		}
-		a.calls[c.Index].Arguments += args
+		a.calls[c.Index].Function.Arguments += args
 	}
 }
 
@@ -204,7 +208,7 @@ func (a *answer) delta(kind string, raw json.RawMessage) {
 			a.text.WriteString(b.Text)
 			a.reasoning.WriteString(b.Thinking)
 			if n := len(a.calls); n > 0 {
-				a.calls[n-1].Arguments += b.PartialJSON
+				a.calls[n-1].Function.Arguments += b.PartialJSON
 			}
 		}
 	}
@@ -215,13 +219,13 @@ func (a *answer) block(b block) {
 	a.reasoning.WriteString(b.Thinking)
 	switch b.Type {
 	case "tool_use":
-		c := call{ID: b.ID, Name: b.Name}
-		if s := string(b.Input); s != "{}" && s != "null" {
-			c.Arguments = s // a stream begins with an empty object and sends the text in pieces
+		arguments := string(b.Input)
+		if arguments == "{}" || arguments == "null" {
+			arguments = "" // a stream begins with an empty object and sends the text in pieces
 		}
-		a.calls = append(a.calls, c)
+		a.calls = append(a.calls, calling(b.ID, b.Name, arguments))
 	case "function_call":
-		a.calls = append(a.calls, call{b.CallID, b.Name, b.Arguments})
+		a.calls = append(a.calls, calling(b.CallID, b.Name, b.Arguments))
 	}
 }
 

@@ -287,9 +287,7 @@ func key(before chain, m *schemas.Message) chain {
 		b.WriteString("\x03" + *m.Parts)
 	}
 	if m.ToolCalls != nil {
-		var calls []struct {
-			Function struct{ Name, Arguments string }
-		}
+		var calls []schemas.ToolCall
 		_ = json.Unmarshal([]byte(*m.ToolCalls), &calls) // chatshape wrote it
 		for _, c := range calls {
 			b.WriteString("\x04" + c.Function.Name + "\x05" + compact(c.Function.Arguments))
@@ -314,20 +312,7 @@ func (a *answer) message() schemas.Message {
 		m.Content = &text
 	}
 	if len(a.calls) > 0 {
-		type function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		}
-		type toolCall struct {
-			ID       string   `json:"id"`
-			Type     string   `json:"type"`
-			Function function `json:"function"`
-		}
-		var list []toolCall
-		for _, c := range a.calls {
-			list = append(list, toolCall{c.ID, "function", function{c.Name, c.Arguments}})
-		}
-		out, _ := json.Marshal(list) // strings only
+		out, _ := json.Marshal(a.calls) // strings only
 		s := string(out)
 		m.ToolCalls = &s
 	}

@@ -98,14 +98,7 @@ func (r *redactor) named(kind, name string) *string {
 
 // calls replaces names and arguments of tool calls.
 func (r *redactor) calls(text string, through func(string) (string, error)) (*string, error) {
-	var calls []struct {
-		ID       string `json:"id"`
-		Type     string `json:"type"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-	}
+	var calls []schemas.ToolCall
 	if err := json.Unmarshal([]byte(text), &calls); err != nil {
 		return nil, fmt.Errorf("tool calls: %w", err)
 	}

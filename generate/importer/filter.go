@@ -1,4 +1,4 @@
-package generate
+package importer
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ type Filter struct {
 	MaxPromptTokens int `json:"max_prompt_tokens,omitempty"` // tokens that its longest prompt may have; 0: any number
 }
 
-// check tells every problem at once, by names with this in front and with this between words.
-func (f Filter) check(front, between string, p *config.Problems) {
+// Check tells every problem at once, by names with this in front and with this between words.
+func (f Filter) Check(front, between string, p *config.Problems) {
 	name := func(words ...string) string { return front + strings.Join(words, between) }
 	if f.MinTurns < 0 {
 		p.Add(name("min", "turns"), "%d must not be negative", f.MinTurns)
@@ -32,25 +32,25 @@ func (f Filter) check(front, between string, p *config.Problems) {
 	}
 }
 
-// over gives the filter with the limits of another one where it has none.
-func (f Filter) over(other *Filter) Filter {
+// Over gives the filter with the limits of another one where it has none.
+func (f Filter) Over(other *Filter) Filter {
 	if other == nil {
 		return f
 	}
 	return Filter{cmp.Or(f.MinTurns, other.MinTurns), cmp.Or(f.MaxTurns, other.MaxTurns), cmp.Or(f.MaxPromptTokens, other.MaxPromptTokens)}
 }
 
-// orNil gives nil for a filter that keeps all.
-func (f Filter) orNil() *Filter {
+// OrNil gives nil for a filter that keeps all.
+func (f Filter) OrNil() *Filter {
 	if f == (Filter{}) {
 		return nil
 	}
 	return &f
 }
 
-// refuses gives the reason for which a conversation of so many turns and of such a longest prompt is left
+// Refuses gives the reason for which a conversation of so many turns and of such a longest prompt is left
 // out, or "".
-func (f Filter) refuses(turns, prompt int) string {
+func (f Filter) Refuses(turns, prompt int) string {
 	switch {
 	case turns < f.MinTurns:
 		return fmt.Sprintf("fewer than %d turns", f.MinTurns)
@@ -61,6 +61,3 @@ func (f Filter) refuses(turns, prompt int) string {
 	}
 	return ""
 }
-
-// skips counts what was left out, by reason.
-type skips map[string]int64
