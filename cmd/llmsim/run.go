@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"parley/cmd/internal/likeness"
 	"parley/replay/simserver"
 )
 
@@ -33,6 +34,8 @@ type flags struct {
 	URL    string `arg:"" optional:"" help:"Configuration as a sim: URL; flags given besides win."`
 	Listen string `default:"127.0.0.1:0" help:"TCP address to listen on; port 0 is a free one." env:"LLMSIM_LISTEN"`
 
+	Like string `placeholder:"RUN" help:"Be like the server of this run (a requests file of parley replay): the engine that 'parley analyze --fit' finds in it."`
+
 	simserver.Config `embed:""`
 }
 
@@ -44,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if query, ok := os.LookupEnv(simserver.EnvQuery); ok {
 		return report(simserver.Main(ctx, query, stdin, stdout), stderr)
 	}
-	cfg, listen, err := parse(args, stdout, stderr)
+	cfg, listen, err := parse(ctx, args, stdout, stderr)
 	if errors.Is(err, errHelp) {
 		return 0
 	}
@@ -67,7 +70,7 @@ func report(err error, stderr io.Writer) int {
 var errHelp = errors.New("help printed")
 
 // parse reads the command line.
-func parse(args []string, stdout, stderr io.Writer) (cfg simserver.Config, listen string, err error) {
+func parse(ctx context.Context, args []string, stdout, stderr io.Writer) (cfg simserver.Config, listen string, err error) {
 	var f flags
 	helped := false
 	parser, err := kong.New(&f, kong.Name("llmsim"), kong.Description(description), kong.Writers(stdout, stderr),
@@ -88,15 +91,16 @@ func parse(args []string, stdout, stderr io.Writer) (cfg simserver.Config, liste
 	if err != nil {
 		return cfg, "", err
 	}
-	cfg, err = configure(f.URL, kctx)
+	cfg, err = configure(ctx, f.URL, kctx)
 	return cfg, f.Listen, err
 }
 
 // configure gives what a sim: URL and the flags that were given say, the flags first.
-func configure(address string, kctx *kong.Context) (simserver.Config, error) {
+func configure(ctx context.Context, address string, kctx *kong.Context) (simserver.Config, error) {
 	query := ""
 	if address != "" {
-		if _, err := simserver.ParseURL(address); err != nil {
+		if !strings.HasPrefix(address, "sim:") {
+			_, err := simserver.ParseURL(address)
 			return simserver.Config{}, err
 		}
 		_, query, _ = strings.Cut(address, "?")
@@ -116,5 +120,9 @@ func configure(address string, kctx *kong.Context) (simserver.Config, error) {
 		}
 		parameters.Set(p.Flag.Name, fmt.Sprint(p.Flag.Target.Interface()))
 	}
-	return simserver.ParseQuery(parameters.Encode())
+	query, _, err = likeness.Resolve(ctx, parameters.Encode())
+	if err != nil {
+		return simserver.Config{}, err
+	}
+	return simserver.ParseQuery(query)
 }

@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 	} {
 		want := def
 		c.want(&want)
-		got, listen, err := parse(strings.Fields(c.args), io.Discard, io.Discard)
+		got, listen, err := parse(t.Context(), strings.Fields(c.args), io.Discard, io.Discard)
 		if err != nil || got != want || listen != "127.0.0.1:0" {
 			t.Errorf("%q: %+v, %q, %v", c.args, got, listen, err)
 		}

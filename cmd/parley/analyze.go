@@ -35,6 +35,7 @@ type analyzeCommand struct {
 	Fact   []string `group:"Output" sep:"none" placeholder:"NAME=VALUE" help:"What a run cannot know and another program's layout has a place for, such as hw=h100, tp=8 or precision=fp8. Repeatable."`
 	Facts  string   `group:"Output" type:"path" placeholder:"FILE" help:"The same from a file, NAME: VALUE in YAML or JSON."`
 	Force  bool     `group:"Output" help:"Overwrite files."`
+	Fit    bool     `group:"Output" help:"Instead of figures, the engine that the run's steps come from (a step's parts, blocks, limits), as a simulated server: try loads on sim:?like=RUN before paying for them. table or json."`
 	Schema string   `group:"Output" placeholder:"FORMAT" help:"Print the data dictionary (markdown, json or text) and exit."`
 
 	Baseline  []string `group:"Comparison" sep:"none" placeholder:"RUN" help:"Compare with these runs: files, folders or globs. Several runs a side tell a change from chance; one a side is described. Repeatable."`
@@ -54,6 +55,7 @@ func (analyzeCommand) Help() string {
   parley analyze run.parquet --format llm-d -o report.json --fact hw=H100 --fact tp=8 --fact framework_version=0.14.0
   parley analyze run.parquet --format mlperf-endpoints -o submission --facts system.yaml
   parley analyze run.parquet.journal          # a run that is going on, or was killed
+  parley analyze run.parquet --fit            # the engine behind it; then replay against sim:?like=run.parquet
   parley analyze --schema markdown`
 }
 
@@ -98,6 +100,9 @@ func (c *analyzeCommand) run(ctx context.Context, p *program, ui *ui) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, runs.Close()) }()
+	if c.Fit {
+		return c.fit(ctx, p, runs)
+	}
 	if len(c.Baseline) > 0 {
 		if o.Baseline, err = analyze.Load(ctx, c.Baseline); err != nil {
 			return fmt.Errorf("--baseline: %w", err)
@@ -121,6 +126,23 @@ func (c *analyzeCommand) run(ctx context.Context, p *program, ui *ui) (err error
 		return err
 	}
 	return c.gatesCode(result.GatesOutcome())
+}
+
+// fit prints the engine behind a run.
+func (c *analyzeCommand) fit(ctx context.Context, p *program, runs *analyze.Runs) error {
+	f, err := analyze.FitEngine(ctx, runs)
+	if err != nil {
+		return err
+	}
+	switch c.Format {
+	case "table":
+		_, err = fmt.Fprintf(p.stdout, "%s\nsim:?%s\n", f, f.Query().Encode())
+	case "json":
+		err = printJSON(p.stdout, f)
+	default:
+		err = usageError(fmt.Errorf("--fit prints table or json, not %s", c.Format))
+	}
+	return err
 }
 
 // gatesCode gives the exit code of what became of the gates.

@@ -183,10 +183,11 @@ func (c *replayCommand) simulators(ctx context.Context, cfg *replay.Config) (sto
 		if !isSimulated(url) {
 			continue
 		}
-		s, err := startSimulator(ctx, url)
+		s, twin, err := startSimulator(ctx, url)
 		if err != nil {
 			return nil, errors.Join(err, stop())
 		}
+		c.twin = twin
 		stops = append(stops, s.Stop)
 		cfg.URLs[i] = s.URL
 		cfg.Simulated = true
@@ -322,6 +323,15 @@ func (c *replayCommand) seal(ctx context.Context, ui *ui, outcome *replay.Outcom
 		meta.Verdict = &result.Runs[0].Verdict
 	}
 	runErr = errors.Join(runErr, err)
+	if c.twin != nil {
+		beyond, err := analyze.BeyondFit(ctx, outcome.Journal, c.twin)
+		runErr = errors.Join(runErr, err)
+		for _, text := range beyond {
+			text = "the twin does not know this load: " + text
+			meta.Warnings = append(meta.Warnings, text)
+			ui.note("%s%s", d.before(), text)
+		}
+	}
 	if outcome.Sealable {
 		if _, err := schemas.SealRun(c.Output, meta, c.Force); err != nil {
 			runErr = errors.Join(runErr, fmt.Errorf("%w: the same command with --resume makes the files from there", err))

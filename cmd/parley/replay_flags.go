@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/analyze/twin"
 	"parley/replay"
 	"parley/replay/load"
 )
@@ -17,7 +18,7 @@ import (
 type replayCommand struct {
 	Dataset []string `arg:"" placeholder:"DATASET" help:"Conversations to replay: a file of parley generate, the parts of a dataset (a folder, or parts/*.parquet), or any file of chats."`
 
-	URL    []string `group:"Target" sep:"none" placeholder:"URL" help:"Base URL of the server, http:// or https://, or sim:?itl=12ms&slots=64 for the built-in simulated server. Repeat it to spread conversations over several."`
+	URL    []string `group:"Target" sep:"none" placeholder:"URL" help:"Base URL of the server, http:// or https://, or sim:?itl=12ms&slots=64, sim:?gpu=h100 or sim:?like=RUN for the built-in simulated server (llmsim --help). Repeat it to spread conversations over several."`
 	API    string   `group:"Target" default:"chat" enum:"chat,completions,responses,anthropic,ollama" help:"API to speak: ${enum}."`
 	Model  string   `group:"Target" help:"Model to ask for (default: the server's first), or a mix of models or adapters by conversation: base=0.7,adapter=0.3."`
 	Output string   `group:"Target" short:"o" placeholder:"FILE" help:"File of results to write, never overwritten without --force; the folder of a plan's runs."`
@@ -105,6 +106,8 @@ type replayCommand struct {
 	StartAt string `group:"Schedule" placeholder:"TIME" help:"Start at this time (RFC 3339), with the other shards."`
 	Seed    uint64 `group:"Schedule" default:"0" help:"Seed of the schedule."`
 	DryRun  bool   `group:"Schedule" help:"Print the schedule and what it would ask for, and send nothing."`
+
+	twin *twin.Fit `kong:"-"` // what is known of the simulated server, if it is like a real one
 }
 
 // Help is shown below the flags.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"parley/analyze/twin"
+	"parley/cmd/internal/likeness"
 	"parley/replay"
 	"parley/replay/simserver"
 	"parley/schemas"
@@ -18,17 +20,25 @@ import (
 func isSimulated(url string) bool { return strings.HasPrefix(url, "sim:") }
 
 // startSimulator starts the server that a sim: URL describes, in a process of its own: this program
-// again, in another role, which shares nothing with the client but the machine.
-func startSimulator(ctx context.Context, address string) (*simserver.Process, error) {
-	cfg, err := simserver.ParseURL(address)
-	if err == nil {
-		err = cfg.Validate()
+// again, in another role, which shares nothing with the client but the machine. If the URL names a run that it is to
+// be like, it gives what is known of that run's server too.
+func startSimulator(ctx context.Context, address string) (*simserver.Process, *twin.Fit, error) {
+	bad := func(err error) (*simserver.Process, *twin.Fit, error) {
+		return nil, nil, usageError(fmt.Errorf("--url %s: %w", address, err))
 	}
+	before, query, asked := strings.Cut(address, "?")
+	query, fit, err := likeness.Resolve(ctx, query)
 	if err != nil {
-		return nil, usageError(fmt.Errorf("--url %s: %w", address, err))
+		return bad(err)
 	}
-	_, query, _ := strings.Cut(address, "?")
-	return startSimulatorQuery(ctx, query)
+	if asked {
+		address = before + "?" + query
+	}
+	if _, err := simserver.ParseURL(address); err != nil {
+		return bad(err)
+	}
+	s, err := startSimulatorQuery(ctx, query)
+	return s, fit, err
 }
 
 // calibrate measures what this client adds at a run's load, against a simulated server that logs its true

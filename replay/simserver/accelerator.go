@@ -68,8 +68,8 @@ func (c *Config) preset() {
 	}
 }
 
-// batch gives the engine that batches.
-func (c *Config) batch() batch.Config {
+// Batch gives the engine that batches, as package batch has it.
+func (c *Config) Batch() batch.Config {
 	b := batch.Config{
 		Step: c.Step, PerSequence: c.StepSequence, PerToken: c.StepToken, Delay: c.Base, Sequences: c.Slots, Budget: c.Budget,
 		Blocks: c.CacheBlocks, BlockSize: c.BlockSize, Draft: c.Draft, Accept: c.Accept, Workers: c.Workers, Prefillers: c.Prefillers,

@@ -34,7 +34,7 @@ type sequence struct {
 }
 
 func newBatched(cfg Config) *batched {
-	return &batched{cfg: cfg, epoch: time.Now(), e: batch.New(cfg.batch())}
+	return &batched{cfg: cfg, epoch: time.Now(), e: batch.New(cfg.Batch())}
 }
 
 func (m *batched) enqueue(j *job) (work, error) {

@@ -197,13 +197,13 @@ func TestPresets(t *testing.T) {
 	if h.Step != 6392*time.Microsecond || h.StepSequence != 78300*time.Nanosecond || h.StepToken != 32500*time.Nanosecond || h.CacheBlocks != 25243 || h.Slots != 1024 || h.Budget != 8192 {
 		t.Errorf("h100: %v %v %v %d blocks, %d slots, %d budget", h.Step, h.StepSequence, h.StepToken, h.CacheBlocks, h.Slots, h.Budget)
 	}
-	if b := parse("engine=batched"); b.batch() != h.batch() {
-		t.Errorf("batched without a gpu: %+v, want %+v", b.batch(), h.batch())
+	if b := parse("engine=batched"); b.Batch() != h.Batch() {
+		t.Errorf("batched without a gpu: %+v, want %+v", b.Batch(), h.Batch())
 	}
 	if c := parse("gpu=l40s&step=1ms&slots=7&cache-blocks=99"); c.Step != time.Millisecond || c.Slots != 7 || c.CacheBlocks != 99 || c.StepToken < 80*time.Microsecond || c.Budget != 2048 {
 		t.Errorf("l40s with flags: %+v", c)
 	}
-	if (&Config{Engine: "batched", BlockSize: 16}).batch().Step != h.Step {
+	if (&Config{Engine: "batched", BlockSize: 16}).Batch().Step != h.Step {
 		t.Error("a bare Config has no step")
 	}
 	for q, want := range map[string]string{"engine=x": "engine=x: unknown", "gpu=x": "gpu=x: unknown; use one of a100, h100", "gpu=h100&engine=constant": "has none", "engine=batched&mood=9": "mood=9: must be from 0 to 2"} {

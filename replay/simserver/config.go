@@ -140,7 +140,7 @@ func (c Config) Validate() error {
 		bad("gpu=%s: the constant engine has none; leave engine out", c.GPU)
 	}
 	if c.batches() {
-		if err := c.batch().Validate(); err != nil {
+		if err := c.Batch().Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("simserver: %w", err))
 		}
 	}
