@@ -65,4 +65,4 @@ check-speed: build  ## limits of the scheduler and of the client, each measured 
 
 bench-analyze:   ## the cost of an analysis beside DuckDB's and polars'; PYTHON has them (PARLEY_PYTHON, else python3)
 	@mkdir -p $(BIN) && $(GO) build -trimpath -o $(BIN)/synthrun ./analyze/internal/synthrun
-	$(or $(PYTHON),$(PARLEY_PYTHON),python3) analyze/testdata/bench_duckdb.py $(BIN)/synthrun
+	$(or $(PYTHON),$(PARLEY_PYTHON),python3) analyze/testdata/bench_duckdb.py $(BIN)/synthrun --large 10000000 $(BENCH_ANALYZE)

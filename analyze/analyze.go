@@ -145,9 +145,11 @@ func analyzeRun(ctx context.Context, r *run, o *Options) (*RunResult, error) {
 		return nil, err
 	}
 	r.chunks = a.chunks
-	if res.Total, err = a.group(ctx, nil, inWindow, a.rows, &a.w, a.chunks.arrived[0]); err != nil {
+	total := &population{inWindow: inWindow, all: a.rows, w: &a.w, arrived: a.chunks.arrived[0]}
+	if err := a.work(ctx, []*population{total}); err != nil {
 		return nil, err
 	}
+	res.Total = total.Group
 	a.addTotals(&res.Total)
 	res.CacheTurns = cacheByTurn(f, inWindow)
 	if err := a.addPhases(ctx, res); err != nil {
@@ -259,95 +261,83 @@ func neededColumns(o *Options) []string {
 	return names
 }
 
-// group works out the figures of one population. inWindow are its rows in the window, all its rows of any
-// moment and phase; w is the window of its rates, in which arrived tokens came.
-func (a *analysis) group(ctx context.Context, keys []Key, inWindow, all []int32, w *window, arrived int64) (Group, error) {
-	var s scratch
-	g := Group{Keys: keys, Counts: countGroup(a.f, inWindow, w, &s)}
-	var wg sync.WaitGroup
-	rates := func() {
-		g.Tokens = tokenSums(a.f, inWindow)
-		g.Throughput = throughput(a.f, all, w, arrived)
-		g.Goodput = goodput(a.f, inWindow, all, w, a)
+// population is rows of which the same figures are worked out.
+type population struct {
+	inWindow []int32 // sent in the window
+	all      []int32 // of any moment and phase, of which something may count in rates
+	w        *window // of its rates
+	arrived  int64   // tokens that arrived in it
+	Group
+}
+
+// work works out the figures of populations, all of them by one column before the next, so that each is read once.
+func (a *analysis) work(ctx context.Context, pops []*population) error {
+	rows := 0
+	each := func(do func(p *population)) {
+		for _, p := range pops {
+			do(p)
+		}
 	}
-	if len(all) < stat.RadixFrom || len(all) >= manyRows { // not worth a goroutine, or its memory
+	counts := countsOf(a.f)
+	each(func(p *population) {
+		rows = max(rows, len(p.all))
+		p.Counts = counts(p.inWindow, p.w)
+	})
+	rates := func() {
+		sums := tokenSums(a.f)
+		each(func(p *population) { p.Tokens = sums(p.inWindow) })
+		through := throughput(a.f)
+		each(func(p *population) { p.Throughput = through(p.all, p.w, p.arrived) })
+		if len(a.o.Objectives) > 0 {
+			good := a.goodput()
+			each(func(p *population) { p.Goodput = good(p) })
+		}
+	}
+	var wg sync.WaitGroup
+	alone := rows < stat.RadixFrom || a.f.rows >= manyRows // not worth a goroutine, or its memory
+	if alone {
 		rates()
 	} else {
 		wg.Go(rates)
 	}
-	g.Figures = a.rowFigures(inWindow, &g.Counts)
+	a.rowFigures(pops, alone)
 	wg.Wait()
-	if tpot := g.Figure("tpot"); tpot != nil && tpot.Mean > 0 {
-		g.Throughput.TokensPerUser = 1000 / tpot.Mean
-	}
-	return g, ctx.Err()
+	each(func(p *population) {
+		if tpot := p.Figure("tpot"); tpot != nil && tpot.Mean > 0 {
+			p.Throughput.TokensPerUser = 1000 / tpot.Mean
+		}
+	})
+	return ctx.Err()
 }
 
 // manyRows is from how many rows on memory counts more than time: figures are worked out one after the other.
 var manyRows = 3_000_000
 
-// rowFigures works out the figures of turns, several at once.
-func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
+// rowFigures works out the figures of turns, several at once unless alone.
+func (a *analysis) rowFigures(pops []*population, alone bool) {
 	var wanted []*figure
 	for i := range rowFigures {
 		if fig := &rowFigures[i]; a.o.wants(fig.name) && fig.name != "ttft_"+string(a.o.From) {
 			wanted = append(wanted, fig)
 		}
 	}
-	out := make([]Figure, len(wanted))
-	many := len(rows) >= manyRows
+	for _, p := range pops {
+		p.Figures = make([]Figure, len(wanted))
+	}
 	work := func(s *scratch, i int) {
 		fig := wanted[i]
 		value := fig.values(a.f, a.o)
-		each := func(yield func(v float64, row int32)) {
-			for _, row := range rows {
-				if !a.in[row] {
-					continue
-				}
-				if v := value(int(row)); v == v && !(fig.perToken && a.bursts(int(row))) {
-					yield(v, row)
-				}
-			}
+		for _, p := range pops {
+			a.rowFigure(s, fig, value, p, &p.Figures[i])
 		}
-		in := stat.Sample{Values: slices.Grow(s.in.Values[:0], len(rows)), Cluster: s.in.Cluster[:0], Block: s.in.Block[:0]}
-		each(func(v float64, row int32) {
-			in.Values = append(in.Values, v)
-			if !many {
-				in.Cluster = append(in.Cluster, a.f.conv[row])
-				in.Block = append(in.Block, a.block[row])
-			}
-		})
-		s.in = in
-		if many {
-			in.Clusters = a.f.convs
-			in.Again = func(yield func(float64, int32, uint8)) {
-				each(func(v float64, row int32) { yield(v, a.f.conv[row], a.block[row]) })
-			}
-		}
-		failed := -1
-		if fig.aware {
-			failed = int(counts.Failed)
-		}
-		out[i] = Figure{Name: fig.name, Title: fig.title, Unit: fig.unit, Population: popCompleted}
-		switch {
-		case fig.perToken:
-			out[i].Population = a.perTokenPopulation(rows)
-		case fig.wholeAnswer && counts.Censored > 0:
-			// Those were the long ones: what is left favours short answers.
-			out[i].Population += fmt.Sprintf("; %d turns that the run stopped are left out, and would have taken longer", counts.Censored)
-		}
-		s.summarize(&out[i], in, failed, a)
 	}
-	if len(rows) < stat.RadixFrom || many { // not worth a goroutine, or its memory
-		var s scratch
-		for i := range wanted {
-			work(&s, i)
-		}
-		return out
+	workers := runtime.GOMAXPROCS(0)
+	if alone {
+		workers = 1
 	}
 	next := make(chan int)
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(wanted)) {
+	for range min(workers, len(wanted)) {
 		wg.Go(func() {
 			var s scratch
 			for i := range next {
@@ -360,7 +350,52 @@ func (a *analysis) rowFigures(rows []int32, counts *Counts) []Figure {
 	}
 	close(next)
 	wg.Wait()
-	return out
+}
+
+// rowFigure works out a figure of one population.
+func (a *analysis) rowFigure(s *scratch, fig *figure, value func(row int) float64, p *population, out *Figure) {
+	each := func(yield func(v float64, row int32)) {
+		for _, row := range p.inWindow {
+			if !a.in[row] {
+				continue
+			}
+			if v := value(int(row)); v == v && !(fig.perToken && a.bursts(int(row))) {
+				yield(v, row)
+			}
+		}
+	}
+	many := len(p.inWindow) >= manyRows
+	in := stat.Sample{Values: s.in.Values[:0], Cluster: s.in.Cluster[:0], Block: s.in.Block[:0]}
+	if many {
+		in.Values = slices.Grow(in.Values, len(p.inWindow))
+	}
+	each(func(v float64, row int32) {
+		in.Values = append(in.Values, v)
+		if !many {
+			in.Cluster = append(in.Cluster, a.f.conv[row])
+			in.Block = append(in.Block, a.block[row])
+		}
+	})
+	s.in = in
+	if many {
+		in.Clusters = a.f.convs
+		in.Again = func(yield func(float64, int32, uint8)) {
+			each(func(v float64, row int32) { yield(v, a.f.conv[row], a.block[row]) })
+		}
+	}
+	failed := -1
+	if fig.aware {
+		failed = int(p.Counts.Failed)
+	}
+	*out = Figure{Name: fig.name, Title: fig.title, Unit: fig.unit, Population: popCompleted}
+	switch {
+	case fig.perToken:
+		out.Population = a.perTokenPopulation(p.inWindow)
+	case fig.wholeAnswer && p.Counts.Censored > 0:
+		// Those were the long ones: what is left favours short answers.
+		out.Population += fmt.Sprintf("; %d turns that the run stopped are left out, and would have taken longer", p.Counts.Censored)
+	}
+	s.summarize(out, in, failed, a)
 }
 
 // addTotals adds the figures that only the total has, and the chunk figures.
@@ -423,7 +458,6 @@ func (a *analysis) bursts(row int) bool { return a.chunks.burst[row] }
 
 // perTokenPopulation says which turns a time per token covers.
 func (a *analysis) perTokenPopulation(rows []int32) string {
-	tokens := newTokenRows(a.f)
 	hidden, bursts := 0, 0
 	for _, row := range rows {
 		if !a.in[row] {
@@ -431,7 +465,7 @@ func (a *analysis) perTokenPopulation(rows []int32) string {
 		}
 		if a.bursts(int(row)) {
 			bursts++
-		} else if tokens.hidden(int(row)) > 0 {
+		} else if a.f.hidden(int(row)) > 0 {
 			hidden++
 		}
 	}
@@ -508,11 +542,11 @@ func (a *analysis) addPhases(ctx context.Context, res *RunResult) error {
 		}
 		b.w.spans = []span{{b.w.from, b.w.to, anyStage}}
 		b.measure(stat.Window{From: b.w.from, To: b.w.to, Tau: math.NaN()})
-		g, err := b.group(ctx, []Key{{"phase", name, Missing, Missing}}, rows, rows, &b.w, a.chunks.phase[code])
-		if err != nil {
+		p := &population{inWindow: rows, all: rows, w: &b.w, arrived: a.chunks.phase[code], Group: Group{Keys: []Key{{"phase", name, Missing, Missing}}}}
+		if err := b.work(ctx, []*population{p}); err != nil {
 			return err
 		}
-		res.Phases = append(res.Phases, g)
+		res.Phases = append(res.Phases, p.Group)
 	}
 	return nil
 }
@@ -527,16 +561,21 @@ func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups
 	if wanted && c.gap.counted == nil {
 		gaps, itls = c.gap.split(a, groups.id, n), c.itl.split(a, groups.id, n)
 	}
+	var pops []*population
+	var at []int
 	for i, keys := range groups.keys {
-		if len(windowRows[i]) == 0 && a.chunks.arrived[i+1] == 0 {
-			continue
+		if len(windowRows[i]) > 0 || c.arrived[i+1] > 0 {
+			at = append(at, i)
+			pops = append(pops, &population{inWindow: windowRows[i], all: rateRows[i], w: groups.windowOf(i, &a.w), arrived: c.arrived[i+1], Group: Group{Keys: keys}})
 		}
-		g, err := a.group(ctx, keys, windowRows[i], rateRows[i], groups.windowOf(i, &a.w), a.chunks.arrived[i+1])
-		if err != nil {
-			return err
-		}
+	}
+	if err := a.work(ctx, pops); err != nil {
+		return err
+	}
+	for k, p := range pops {
+		g, i := &p.Group, at[k]
 		if gaps != nil {
-			a.addChunkFigures(&g, gaps[i], itls[i])
+			a.addChunkFigures(g, gaps[i], itls[i])
 		} else if wanted {
 			gap, itl := a.chunkFigure(figChunkGap), a.chunkFigure(figITL)
 			for f, v := range map[*Figure]*gapValues{gap: &c.gap, itl: &c.itl} {
@@ -548,7 +587,7 @@ func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups
 			g.insertChunks(a.o, gap, itl)
 		}
 		g.Fluidity = a.fluidity(i + 1)
-		res.Groups = append(res.Groups, g)
+		res.Groups = append(res.Groups, *g)
 	}
 	return nil
 }

@@ -13,15 +13,12 @@ import (
 
 // tokenRows says how many tokens a turn had, and how many of them were streamed.
 type tokenRows struct {
-	completion, reasoning []int64
-	first, answer, end    []int64
+	f          *frame
+	completion []int64
 }
 
 func newTokenRows(f *frame) *tokenRows {
-	return &tokenRows{
-		completion: f.ints("completion_tokens"), reasoning: f.ints("reasoning_tokens"),
-		first: f.ints("first_token_ns"), answer: f.ints("first_answer_ns"), end: f.end,
-	}
+	return &tokenRows{f: f, completion: f.ints("completion_tokens")}
 }
 
 // total gives the tokens of all turns together.
@@ -35,11 +32,11 @@ func (t *tokenRows) total() int64 {
 
 // hidden gives the reasoning tokens of a turn that were counted but not streamed: the first token that
 // came was one of the answer.
-func (t *tokenRows) hidden(row int) int64 {
-	if t.reasoning[row] > 0 && t.first[row] != schemas.NullInt && t.first[row] == t.answer[row] {
-		return t.reasoning[row]
+func (f *frame) hidden(row int) int64 {
+	if f.unseen == nil {
+		return 0
 	}
-	return 0
+	return int64(f.unseen[row])
 }
 
 // spreadMemory is what one worker reuses.
@@ -84,7 +81,7 @@ func chunkSum(tokens []int64, most int64) (sum int64, ok bool) {
 // streamed gives the counts without tokens that were never streamed: a rate per token that was seen to
 // arrive must not count those that were not.
 func (t *tokenRows) streamed(m *spreadMemory, row int, counts []int64, told bool) []int64 {
-	hidden := t.hidden(row)
+	hidden := t.f.hidden(row)
 	if told || hidden == 0 {
 		return counts
 	}
@@ -177,7 +174,7 @@ func (w *chunkWorker) arrive(ns, counts []int64, pass *chunkPass, row int, f *fr
 
 // whole counts the tokens of a turn without chunk times, at its end.
 func (w *chunkWorker) whole(t *tokenRows, pass *chunkPass, row int, f *frame) {
-	if n, at := t.completion[row], t.end[row]; n > 0 && at != schemas.NullInt {
+	if n, at := t.completion[row], f.end[row]; n > 0 && at != schemas.NullInt {
 		w.arrive([]int64{at}, []int64{n}, pass, row, f)
 	}
 }

@@ -99,10 +99,10 @@ func rowFigure(name string) *figure {
 // lists when the row was made, so that they need not be read. Reasoning tokens that were counted but never
 // streamed are taken out: they did not come in the time that is divided.
 func tpot(f *frame, _ *Options) func(int) float64 {
-	v, rows := f.floats("tpot_ms"), newTokenRows(f)
+	v := f.floats("tpot_ms")
 	first, last := f.ints("first_token_ns"), f.ints("last_token_ns")
 	return func(row int) float64 {
-		hidden := rows.hidden(row)
+		hidden := f.hidden(row)
 		if hidden == 0 || math.IsNaN(v[row]) {
 			return v[row]
 		}
@@ -114,12 +114,12 @@ func tpot(f *frame, _ *Options) func(int) float64 {
 
 // tpotRequest is TPOT the way other clients work it out.
 func tpotRequest(f *frame, _ *Options) func(int) float64 {
-	first, last, rows := f.ints("first_token_ns"), f.ints("last_token_ns"), newTokenRows(f)
+	first, last, completion := f.ints("first_token_ns"), f.ints("last_token_ns"), f.ints("completion_tokens")
 	return func(row int) float64 {
-		if first[row] == schemas.NullInt || last[row] == schemas.NullInt || rows.completion[row] == schemas.NullInt {
+		if first[row] == schemas.NullInt || last[row] == schemas.NullInt || completion[row] == schemas.NullInt {
 			return math.NaN()
 		}
-		return perToken(float64(last[row]-first[row])/1e6, float64(rows.completion[row]-rows.hidden(row)-1))
+		return perToken(float64(last[row]-first[row])/1e6, float64(completion[row]-f.hidden(row)-1))
 	}
 }
 

@@ -83,12 +83,11 @@ func TestLagOfEarlyReadyTurns(t *testing.T) {
 
 func TestGapsOf(t *testing.T) {
 	ns := []int64{0, 10e6, 30e6, 35e6, 70e6}
-	const first = int64(7) // moment of the first token
 	for _, c := range []struct {
 		name       string
 		tokens     []int64
 		completion int64
-		reasoning  int64 // streamed, unless it is below 0
+		hidden     int32 // reasoning tokens that were not streamed
 		gaps, itl  []float64
 	}{
 		{"counts per chunk", []int64{1, 2, 1, 1, 4}, 9, 0, []float64{10, 20, 5, 35}, []float64{5, 5, 20, 5, 8.75, 8.75, 8.75, 8.75}},
@@ -98,13 +97,10 @@ func TestGapsOf(t *testing.T) {
 		{"no counts, four tokens a chunk", nil, 20, 0, []float64{10, 20, 5, 35}, []float64{2.5, 2.5, 2.5, 2.5, 5, 5, 5, 5, 1.25, 1.25, 1.25, 1.25, 8.75, 8.75, 8.75, 8.75}},
 		{"no count at all", nil, schemas.NullInt, 0, []float64{10, 20, 5, 35}, []float64{10, 20, 5, 35}},
 		{"counts that do not fit", []int64{1, 2}, 5, 0, []float64{10, 20, 5, 35}, []float64{10, 20, 5, 35}},
-		{"streamed reasoning", nil, 10, 5, []float64{10, 20, 5, 35}, []float64{5, 5, 10, 10, 2.5, 2.5, 17.5, 17.5}},
-		{"hidden reasoning is not in the time between tokens", nil, 105, -100, []float64{10, 20, 5, 35}, []float64{10, 20, 5, 35}},
+		{"two tokens a chunk", nil, 10, 0, []float64{10, 20, 5, 35}, []float64{5, 5, 10, 10, 2.5, 2.5, 17.5, 17.5}},
+		{"hidden reasoning is not in the time between tokens", nil, 105, 100, []float64{10, 20, 5, 35}, []float64{10, 20, 5, 35}},
 	} {
-		rows := &tokenRows{completion: []int64{c.completion}, reasoning: []int64{max(c.reasoning, -c.reasoning)}, first: []int64{first}, answer: []int64{first}}
-		if c.reasoning > 0 {
-			rows.answer[0]++
-		}
+		rows := &tokenRows{f: &frame{unseen: []int32{c.hidden}}, completion: []int64{c.completion}}
 		var m spreadMemory
 		counts, told := rows.spread(&m, 0, ns, c.tokens)
 		var sum int64

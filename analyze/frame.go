@@ -34,6 +34,7 @@ type frame struct {
 	untrue  []int32 // rows whose server told a number of tokens that cannot be true; such counts are taken as not known
 	cut     []int32 // of them, those of whose answer's tokens that is so
 	judged  bool    // both are known
+	unseen  []int32 // reasoning tokens of each turn that were counted and not streamed; nil: there are none
 	journal []schemas.JournalState
 
 	ctx   context.Context
@@ -255,13 +256,22 @@ func believable(n int64) bool { return n == schemas.NullInt || n >= 0 && n <= mo
 // more streamed tokens than bytes came of their response. Columns come without them, so that no figure rests on
 // them.
 func (f *frame) disbelieve() {
-	rows, received, note := newTokenRows(f), f.ints("bytes_received"), f.strs("timing_note")
-	for row, n := range rows.completion {
+	reasoning, first, answer := f.ints("reasoning_tokens"), f.ints("first_token_ns"), f.ints("first_answer_ns")
+	for row, n := range reasoning {
+		if n > 0 && first[row] != schemas.NullInt && first[row] == answer[row] {
+			if f.unseen == nil {
+				f.unseen = make([]int32, f.rows)
+			}
+			f.unseen[row] = int32(n)
+		}
+	}
+	received, note := f.ints("bytes_received"), f.strs("timing_note")
+	for row, n := range f.ints("completion_tokens") {
 		if n == schemas.NullInt {
 			continue
 		}
 		// The bytes of a compressed response say little of what was in it, and old files may lack them.
-		small := received[row] > 0 && n-rows.hidden(row) > received[row] && !(note.Codes[row] >= 0 && strings.Contains(note.Values[note.Codes[row]], "gzip"))
+		small := received[row] > 0 && n-f.hidden(row) > received[row] && !(note.Codes[row] >= 0 && strings.Contains(note.Values[note.Codes[row]], "gzip"))
 		if !believable(n) || small {
 			f.cut = append(f.cut, int32(row))
 		}
@@ -269,8 +279,8 @@ func (f *frame) disbelieve() {
 	for _, v := range f.held {
 		f.takeOut(v)
 	}
-	for _, name := range []string{"prompt_tokens", "cached_tokens", "reasoning_tokens"} {
-		f.ints(name) // those that were not read yet
+	for _, name := range []string{"prompt_tokens", "cached_tokens"} {
+		f.ints(name) // if they were not read yet
 	}
 	f.untrue = slices.Compact(slices.Sorted(slices.Values(append(f.untrue, f.cut...))))
 	f.judged = true

@@ -7,13 +7,17 @@ import (
 	"parley/schemas"
 )
 
-// countGroup counts what the rows of one population are.
-func countGroup(f *frame, rows []int32, w *window, s *scratch) Counts {
+// countsOf counts what the rows of a population are.
+func countsOf(f *frame) func(rows []int32, w *window) Counts {
+	kinds, attempts, stale := f.strs("error_kind"), f.ints("attempts"), f.ints("stale_replays")
+	var s scratch
+	return func(rows []int32, w *window) Counts { return countRows(f, rows, w, kinds, attempts, stale, &s) }
+}
+
+func countRows(f *frame, rows []int32, w *window, kinds *schemas.Vector, attempts, stale []int64, s *scratch) Counts {
 	c := Counts{ByStatus: map[schemas.Status]int64{}, Planned: int64(len(rows)), ErrorRate: Missing}
 	var byStatus [256]int64
-	kinds := f.strs("error_kind")
 	errorKinds, notSent := make([]int64, len(kinds.Values)), make([]int64, len(kinds.Values))
-	attempts, stale := f.ints("attempts"), f.ints("stale_replays")
 	convs := s.in.Cluster[:0]
 	for _, row := range rows {
 		byStatus[f.status[row]]++
@@ -172,100 +176,103 @@ func (s *cacheSums) figures() (reuse, ceiling Num) {
 }
 
 // tokenSums sums the tokens of the completed turns among rows.
-func tokenSums(f *frame, rows []int32) Tokens {
-	var t Tokens
+func tokenSums(f *frame) func(rows []int32) Tokens {
 	prompt, cached, completion := f.ints("prompt_tokens"), f.ints("cached_tokens"), f.ints("completion_tokens")
 	reasoning, asked := f.ints("reasoning_tokens"), f.ints("output_tokens_asked")
 	ceiling, expected := f.ints("expected_cached_tokens"), f.ints("expected_prompt_tokens")
 	source := f.strs("token_source")
-	var prompts, cacheds, completions, reasonings sum
-	var cache cacheSums
-	sources := make([]int64, len(source.Values))
-	for _, row := range rows {
-		if f.status[row] != statusOK {
-			continue
-		}
-		prompts.add(prompt[row])
-		cacheds.add(cached[row])
-		completions.add(completion[row])
-		reasonings.add(reasoning[row])
-		cache.add(prompt[row], cached[row], ceiling[row], expected[row])
-		if v, a := completion[row], asked[row]; v != schemas.NullInt && a != schemas.NullInt {
-			t.Asked += a
-			t.AskedGot += v
-		}
-		if s := source.Codes[row]; s >= 0 {
-			sources[s]++
-		}
-	}
-	t.Prompt, t.Cached, t.Completion, t.Reasoning = prompts.known(), cacheds.known(), completions.known(), reasonings.known()
-	t.CacheReuse, t.CacheCeiling = cache.figures()
-	t.CacheRows, t.Contradictions = cache.rows, cache.contradictions
-	t.MeanPrompt, t.MeanOutput = prompts.mean(), completions.mean()
-	for i, n := range sources {
-		if n > 0 {
-			if t.Sources == nil {
-				t.Sources = map[string]int64{}
+	return func(rows []int32) Tokens {
+		var t Tokens
+		var prompts, cacheds, completions, reasonings sum
+		var cache cacheSums
+		sources := make([]int64, len(source.Values))
+		for _, row := range rows {
+			if f.status[row] != statusOK {
+				continue
 			}
-			t.Sources[source.Values[i]] = n
+			prompts.add(prompt[row])
+			cacheds.add(cached[row])
+			completions.add(completion[row])
+			reasonings.add(reasoning[row])
+			cache.add(prompt[row], cached[row], ceiling[row], expected[row])
+			if v, a := completion[row], asked[row]; v != schemas.NullInt && a != schemas.NullInt {
+				t.Asked += a
+				t.AskedGot += v
+			}
+			if s := source.Codes[row]; s >= 0 {
+				sources[s]++
+			}
 		}
+		t.Prompt, t.Cached, t.Completion, t.Reasoning = prompts.known(), cacheds.known(), completions.known(), reasonings.known()
+		t.CacheReuse, t.CacheCeiling = cache.figures()
+		t.CacheRows, t.Contradictions = cache.rows, cache.contradictions
+		t.MeanPrompt, t.MeanOutput = prompts.mean(), completions.mean()
+		for i, n := range sources {
+			if n > 0 {
+				if t.Sources == nil {
+					t.Sources = map[string]int64{}
+				}
+				t.Sources[source.Values[i]] = n
+			}
+		}
+		return t
 	}
-	return t
 }
 
 var tokenColumns = []string{"output_tokens_asked", "expected_cached_tokens", "expected_prompt_tokens", "token_source"}
 
 // throughput works out the rates of a population: of its rows of any moment, the tokens that arrived in
 // the window, the turns that ended in it with their prompts, and those that ran in it as in flight.
-func throughput(f *frame, rows []int32, w *window, arrived int64) Throughput {
-	prompt, cached := f.ints("prompt_tokens"), f.ints("cached_tokens")
-	var requests, conversations int64
-	var prompts, cacheds sum
-	starts, ends := make([]int64, 0, len(rows)), make([]int64, 0, len(rows))
-	var busy float64
-	contradicts := false
-	sent := f.ints("sent_ns")
-	for _, row := range rows {
-		if f.status[row] == statusOK && w.ended(f, int(row)) {
-			requests++
-			prompts.add(prompt[row])
-			cacheds.add(cached[row])
-			contradicts = contradicts || cached[row] > prompt[row] && prompt[row] != schemas.NullInt
+func throughput(f *frame) func(rows []int32, w *window, arrived int64) Throughput {
+	prompt, cached, sent := f.ints("prompt_tokens"), f.ints("cached_tokens"), f.ints("sent_ns")
+	return func(rows []int32, w *window, arrived int64) Throughput {
+		var requests, conversations int64
+		var prompts, cacheds sum
+		starts, ends := make([]int64, 0, len(rows)), make([]int64, 0, len(rows))
+		var busy float64
+		contradicts := false
+		for _, row := range rows {
+			if f.status[row] == statusOK && w.ended(f, int(row)) {
+				requests++
+				prompts.add(prompt[row])
+				cacheds.add(cached[row])
+				contradicts = contradicts || cached[row] > prompt[row] && prompt[row] != schemas.NullInt
+			}
+			if f.turn[row] == 0 && f.main[row] && f.moment[row] != schemas.NullInt && w.holds(f, int(row)) {
+				conversations++
+			}
+			if s := sent[row]; s != schemas.NullInt && w.rates(f, int(row)) {
+				w.overlap(s, f.end[row], func(from, to int64) {
+					starts = append(starts, from)
+					ends = append(ends, to)
+					busy += float64(to - from)
+				})
+			}
 		}
-		if f.turn[row] == 0 && f.main[row] && f.moment[row] != schemas.NullInt && w.holds(f, int(row)) {
-			conversations++
+		length := float64(w.length())
+		t := Throughput{
+			Seconds: Num(length / 1e9), PeakTokenRate: Missing, TokensPerUser: Missing,
+			RequestsLow: Missing, RequestsHigh: Missing, CompletionLow: Missing, CompletionHigh: Missing, TotalLow: Missing, TotalHigh: Missing,
 		}
-		if s := sent[row]; s != schemas.NullInt && w.rates(f, int(row)) {
-			w.overlap(s, f.end[row], func(from, to int64) {
-				starts = append(starts, from)
-				ends = append(ends, to)
-				busy += float64(to - from)
-			})
+		per := func(n Num) Num {
+			if !(length > 0) {
+				return Missing
+			}
+			return n / Num(length/1e9)
 		}
-	}
-	length := float64(w.length())
-	t := Throughput{
-		Seconds: Num(length / 1e9), PeakTokenRate: Missing, TokensPerUser: Missing,
-		RequestsLow: Missing, RequestsHigh: Missing, CompletionLow: Missing, CompletionHigh: Missing, TotalLow: Missing, TotalHigh: Missing,
-	}
-	per := func(n Num) Num {
-		if !(length > 0) {
-			return Missing
+		t.Requests, t.CompletionTokens, t.Conversations = per(Num(requests)), per(Num(arrived)), per(Num(conversations))
+		t.PromptTokens, t.CachedTokens = per(prompts.total()), per(cacheds.total())
+		if contradicts {
+			t.CachedTokens = Missing
 		}
-		return n / Num(length/1e9)
+		t.TotalTokens = t.PromptTokens + t.CompletionTokens
+		t.MeanInFlight = Missing
+		if length > 0 {
+			t.MeanInFlight = Num(busy / length)
+		}
+		t.PeakInFlight = peak(starts, ends)
+		return t
 	}
-	t.Requests, t.CompletionTokens, t.Conversations = per(Num(requests)), per(Num(arrived)), per(Num(conversations))
-	t.PromptTokens, t.CachedTokens = per(prompts.total()), per(cacheds.total())
-	if contradicts {
-		t.CachedTokens = Missing
-	}
-	t.TotalTokens = t.PromptTokens + t.CompletionTokens
-	t.MeanInFlight = Missing
-	if length > 0 {
-		t.MeanInFlight = Num(busy / length)
-	}
-	t.PeakInFlight = peak(starts, ends)
-	return t
 }
 
 // rateIntervals adds the intervals of rates in the long run: from blocks of time of each stretch of the window, and
@@ -387,42 +394,40 @@ func (a *analysis) meetsObjectives() func(row int) bool {
 // goodput counts the turns that met every objective: as a share of those sent in the window, and as a
 // rate of those that ended in it. A turn that failed, was stopped, or has no value for an objective has
 // not met it; only an answer of one token may do without a time per token.
-func goodput(f *frame, inWindow, all []int32, w *window, a *analysis) *Goodput {
-	if len(a.o.Objectives) == 0 {
-		return nil
-	}
-	completion := f.ints("completion_tokens")
-	good := a.meetsObjectives()
-	g := Goodput{Requests: Missing, Tokens: Missing, Share: Missing}
-	for _, row := range inWindow {
-		if !schemas.Statuses[f.status[row]].Sent() {
-			continue
+func (a *analysis) goodput() func(p *population) *Goodput {
+	f, good, completion := a.f, a.meetsObjectives(), a.f.ints("completion_tokens")
+	return func(p *population) *Goodput {
+		g := Goodput{Requests: Missing, Tokens: Missing, Share: Missing}
+		for _, row := range p.inWindow {
+			if !schemas.Statuses[f.status[row]].Sent() {
+				continue
+			}
+			g.Of++
+			if good(int(row)) {
+				g.Good++
+			}
 		}
-		g.Of++
-		if good(int(row)) {
-			g.Good++
+		if g.Of > 0 {
+			g.Share = Num(float64(g.Good) / float64(g.Of))
 		}
-	}
-	if g.Of > 0 {
-		g.Share = Num(float64(g.Good) / float64(g.Of))
-	}
-	var requests int64
-	var tokens sum
-	for _, row := range all {
-		if w.ended(f, int(row)) && good(int(row)) {
-			requests++
-			tokens.add(completion[row])
+		var requests int64
+		var tokens sum
+		for _, row := range p.all {
+			if p.w.ended(f, int(row)) && good(int(row)) {
+				requests++
+				tokens.add(completion[row])
+			}
 		}
-	}
-	if s := float64(w.length()) / 1e9; s > 0 {
-		g.Requests = Num(float64(requests) / s)
-		if requests == 0 {
-			g.Tokens = 0
-		} else {
-			g.Tokens = tokens.total() / Num(s)
+		if s := float64(p.w.length()) / 1e9; s > 0 {
+			g.Requests = Num(float64(requests) / s)
+			if requests == 0 {
+				g.Tokens = 0
+			} else {
+				g.Tokens = tokens.total() / Num(s)
+			}
 		}
+		return &g
 	}
-	return &g
 }
 
 // cacheByTurn gives the prefix cache reuse at each turn index, where some server told it or the dataset

@@ -92,7 +92,7 @@ func (a *analysis) allFailed() string {
 			rows = append(rows, int32(row))
 		}
 	}
-	c := countGroup(a.f, rows, &a.w, &scratch{})
+	c := countsOf(a.f)(rows, &a.w)
 	if c.Sent == 0 || c.Failed < c.Sent {
 		return ""
 	}

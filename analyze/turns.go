@@ -49,7 +49,6 @@ func (r *Runs) Turns(ctx context.Context, i int, o Options, chunks bool) (turns 
 	if err != nil {
 		return nil, false, err
 	}
-	tokens := newTokenRows(f)
 	text := func(name string) func(row int) string {
 		v := f.strs(name)
 		return func(row int) string {
@@ -75,7 +74,7 @@ func (r *Runs) Turns(ctx context.Context, i int, o Options, chunks bool) (turns 
 			Status: schemas.Statuses[f.status[row]], Error: kind(row), Message: message(row), HTTPStatus: status[row],
 			Scheduled: scheduled[row], Start: start[row], Sent: sent[row], FirstByte: byte1[row], FirstToken: first[row], LastToken: last[row], Done: done[row],
 			Prompt: prompt[row], Cached: cached[row], Completion: completion[row], Reasoning: reasoning[row],
-			Hidden: tokens.hidden(row), Burst: run.chunks != nil && run.chunks.burst[row],
+			Hidden: f.hidden(row), Burst: run.chunks != nil && run.chunks.burst[row],
 		})
 	}
 	if n, err := run.chunkCount(f); err != nil || f.err != nil || !chunks || n > exactGaps {
