@@ -55,7 +55,7 @@ func Analyze(ctx context.Context, runs *Runs, o Options) (*Result, error) {
 	if err := compareAll(ctx, res, runs, &o); err != nil {
 		return nil, err
 	}
-	if len(res.Runs) > 1 || o.GPUs > 0 {
+	if plans(res, runs, &o); res.Plans == nil && (len(res.Runs) > 1 || o.GPUs > 0) {
 		res.Sweep = sweep(res.Runs, o.GPUs)
 	}
 	for _, r := range runs.list { // columns that a comparison read

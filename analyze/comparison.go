@@ -89,7 +89,7 @@ func groupRuns(list []*run, side bool) []runGroup {
 	var names []string
 	for i, r := range list {
 		level := r.meta.Level
-		name := r.meta.Plan + "\x00" + level
+		name := r.meta.Plan + "\x00" + level + "\x00" + r.meta.Side
 		switch {
 		case side:
 			name = level

@@ -88,6 +88,7 @@ func Load(ctx context.Context, paths []string) (*Runs, error) {
 			return nil, errors.Join(err, runs.Close())
 		}
 	}
+	runs.sortPlan()
 	runs.label()
 	return runs, nil
 }

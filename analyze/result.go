@@ -19,7 +19,7 @@ var Missing = stat.Missing
 // field, the major one when a field changes its meaning or goes.
 const (
 	ResultSchema  = "parley.analysis"
-	ResultVersion = "2.0"
+	ResultVersion = "2.1"
 )
 
 // Result is everything that an analysis found out, as plain data: the renderers, the HTML report and the
@@ -38,6 +38,7 @@ type Result struct {
 	Runs        []RunResult           `json:"runs"`                  // one per run, in the order of the inputs
 	Comparisons []*compare.Comparison `json:"comparisons,omitempty"` // against a baseline, one per load
 	Gates       []compare.Gate        `json:"gates,omitempty"`       // what had to hold, and whether it did
+	Plans       []Plan                `json:"plans,omitempty"`       // of runs that belong to plans: what they say together
 	Sweep       *Sweep                `json:"sweep,omitempty"`       // several runs side by side
 	Warnings    []Warning             `json:"warnings,omitempty"`    // about the analysis as a whole
 }

@@ -26,10 +26,16 @@ func sections(res *analyze.Result) []section {
 	if len(res.Gates) > 0 {
 		out = append(out, gateSection(res))
 	}
+	for i := range res.Plans {
+		out = append(out, planSections(res, &res.Plans[i])...)
+	}
 	for _, c := range res.Comparisons {
 		out = append(out, comparisonSections(c)...)
 	}
 	for i := range res.Runs {
+		if len(res.Plans) > 0 { // what they say together is above; each file by itself has its own tables
+			break
+		}
 		out = append(out, runSections(res, &res.Runs[i])...)
 	}
 	if res.Sweep != nil && len(res.Sweep.Rows) > 1 || res.Sweep != nil && res.Sweep.GPUs > 0 {
