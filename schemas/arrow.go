@@ -40,36 +40,50 @@ func ArrowSchema[T flatRow]() *arrow.Schema {
 
 // arrowFooter gives the Arrow schema of a kind of file as readers of the Arrow family expect it in a footer:
 // the schema message of the IPC format, in base64. They show the unit and meaning of each column with it
-// (pyarrow: table.schema.field("ttft_ms").metadata). Empty for conversations, whose rows are nested.
+// (pyarrow: table.schema.field("ttft_ms").metadata).
 func arrowFooter(kind Kind) string {
-	var schema *arrow.Schema
-	switch kind {
-	case KindRequests:
-		schema = ArrowSchema[Request]()
-	case KindTelemetry:
-		schema = ArrowSchema[Sample]()
-	default:
-		return ""
-	}
+	row := map[Kind]reflect.Type{
+		KindRequests: reflect.TypeFor[Request](), KindTelemetry: reflect.TypeFor[Sample](), KindConversations: reflect.TypeFor[Conversation](),
+	}[kind]
 	var b bytes.Buffer
 	// Kind and version stand in the footer by themselves.
-	w := ipc.NewWriter(&b, ipc.WithSchema(arrow.NewSchema(schema.Fields(), nil)))
+	w := ipc.NewWriter(&b, ipc.WithSchema(arrow.NewSchema(arrowFields(row), nil)))
 	if err := w.Close(); err != nil {
 		panic(fmt.Sprintf("schemas: a schema that is not to be written: %v", err)) // into memory
 	}
 	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
+// arrowFields gives the Arrow fields of a row type, or of a struct within one.
+func arrowFields(t reflect.Type) []arrow.Field {
+	fields := make([]arrow.Field, t.NumField())
+	for i := range fields {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
+		var typ arrow.DataType
+		switch {
+		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+			typ = arrow.ListOfNonNullable(arrow.StructOf(arrowFields(f.Type.Elem())...))
+		case f.Type == reflect.TypeFor[[]string]():
+			typ = arrow.ListOfNonNullable(arrow.BinaryTypes.String)
+		default:
+			typ, _, _ = arrowType(f.Type)
+		}
+		meta := arrow.NewMetadata([]string{"doc", "unit"}, []string{f.Tag.Get("doc"), f.Tag.Get("unit")})
+		fields[i] = arrow.Field{Name: name, Type: typ, Nullable: f.Type.Kind() == reflect.Pointer, Metadata: meta}
+	}
+	return fields
+}
+
 func arrowColumns[T flatRow]() []arrowColumn {
 	t := reflect.TypeFor[T]()
+	fields := arrowFields(t)
 	columns := make([]arrowColumn, 0, t.NumField())
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
-		typ, appendTo, readFrom := arrowType(f.Type)
-		meta := arrow.NewMetadata([]string{"doc", "unit"}, []string{f.Tag.Get("doc"), f.Tag.Get("unit")})
+		_, appendTo, readFrom := arrowType(f.Type)
 		columns = append(columns, arrowColumn{
-			field:  arrow.Field{Name: name, Type: typ, Nullable: f.Type.Kind() == reflect.Pointer, Metadata: meta},
+			field:  fields[i],
 			index:  i,
 			later:  f.Tag.Get("since") != "",
 			append: appendTo,

@@ -143,9 +143,7 @@ func createVersion[T Row](path string, force bool, version string) (*Writer[T], 
 		}
 		options = append(options, parquet.SkipPageBounds("tools"), parquet.SkipPageBounds("body"))
 	}
-	if text := arrowFooter(kind); text != "" {
-		options = append(options, parquet.KeyValueMetadata(keyArrow, text))
-	}
+	options = append(options, parquet.KeyValueMetadata(keyArrow, arrowFooter(kind)))
 	out := parquet.NewGenericWriter[T](file, options...)
 	return &Writer[T]{path: path, partial: partial, force: force, file: file, out: out, codec: compress}, nil
 }
