@@ -69,7 +69,7 @@ func Analyze(ctx context.Context, runs *Runs, o Options) (*Result, error) {
 
 // headings says what a reader must know before any figure.
 func headings(res *Result) []string {
-	const simulated = "SIMULATED SERVER: these figures describe parley's own simulator, not a real server"
+	const simulated = "SIMULATED SERVER: figures of parley's simulator, not of a real server"
 	var out []string
 	all := len(res.Runs) > 1 && !slices.ContainsFunc(res.Runs, func(r RunResult) bool { return !r.Simulated })
 	if all {

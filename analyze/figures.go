@@ -58,7 +58,7 @@ var rowFigures = []figure{
 	{"ttfa", "TTFA", "ms", []string{"first_answer_ns"}, since("first_answer_ns"), false, false, false},
 	{"tpot", "TPOT", "ms", []string{"tpot_ms"}, tpot, false, true, false},
 	{"tpot_request", "TPOT, (E2E-TTFT)/(n-1)", "ms", nil, tpotRequest, false, true, false},
-	{"e2e", "E2E latency", "ms", nil, since("last_token_ns"), true, false, true},
+	{"e2e", "E2E", "ms", nil, since("last_token_ns"), true, false, true},
 	{"e2e_scheduled", "E2E from scheduled", "ms", nil, between("scheduled_ns", "last_token_ns"), true, false, true},
 	{"normalized_latency", "E2E per output token", "ms", nil, normalized, true, false, false},
 	{"send_lag", "Send lag", "ms", nil, sendLag, false, false, false},

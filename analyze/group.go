@@ -261,7 +261,7 @@ func groupText(f *frame, g GroupSpec) grouping {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(v.Values[a], v.Values[b]) })
+	slices.SortFunc(order, func(a, b int32) int { return naturally(v.Values[a], v.Values[b]) })
 	rank := make([]int32, len(order))
 	for i, code := range order {
 		rank[code] = int32(i)

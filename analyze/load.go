@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,6 +176,7 @@ func expandOne(path string) ([]string, error) {
 		if len(files) == 0 {
 			return nil, fmt.Errorf("pattern %s matches no requests file", path)
 		}
+		slices.SortFunc(files, naturally)
 		return files, nil
 	}
 	return nil, err
@@ -195,8 +197,31 @@ func requestsIn(dir string) ([]string, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s holds no requests file and no journal of a run", dir)
 	}
+	slices.SortFunc(files, naturally)
 	return files, nil
 }
+
+// naturally orders names as people do, numbers in them by size: c4, c16, c128.
+func naturally(a, b string) int {
+	for a != "" && b != "" {
+		x, y := leadingDigits(a), leadingDigits(b)
+		if x == "" || y == "" {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		m, n := strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+		if c := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n), cmp.Compare(len(x), len(y))); c != 0 {
+			return c
+		}
+		a, b = a[len(x):], b[len(y):]
+	}
+	return cmp.Compare(a, b)
+}
+
+func leadingDigits(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))] }
 
 // isRequests says whether a path of a folder or a pattern is an input. A damaged Parquet file is: it
 // must not be left out in silence.

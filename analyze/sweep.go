@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -14,6 +15,12 @@ func sweep(runs []RunResult, gpus float64) *Sweep {
 	s := &Sweep{GPUs: gpus}
 	for i := range runs {
 		s.Rows = append(s.Rows, sweepRow(&runs[i], gpus))
+		s.Rows[i].Run = int64(i)
+	}
+	if !slices.ContainsFunc(s.Rows, func(r SweepRow) bool { return !r.Concurrency.Known() && !r.Rate.Known() }) {
+		slices.SortStableFunc(s.Rows, func(a, b SweepRow) int {
+			return cmp.Or(cmp.Compare(a.Concurrency, b.Concurrency), cmp.Compare(a.Rate, b.Rate))
+		})
 	}
 	markPareto(s.Rows)
 	s.Labels = spreads(runs)
@@ -132,6 +139,7 @@ type Sweep struct {
 
 // SweepRow is one run of a sweep.
 type SweepRow struct {
+	Run          int64         `json:"run"` // its place among the runs of the result; rows are in order of their load
 	Label        string        `json:"label"`
 	Grade        schemas.Grade `json:"grade"`
 	Concurrency  Num           `json:"concurrency"`

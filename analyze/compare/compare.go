@@ -145,7 +145,7 @@ type Difference struct {
 }
 
 // latencies are the figures of turns that are compared, with their statistics.
-var latencies = []struct{ name, title string }{{"ttft", "TTFT"}, {"tpot", "TPOT"}, {"e2e", "E2E latency"}}
+var latencies = []struct{ name, title string }{{"ttft", "TTFT"}, {"tpot", "TPOT"}, {"e2e", "E2E"}}
 
 // Latencies gives the names of the figures that [Run.Latency] has.
 func Latencies() []string {

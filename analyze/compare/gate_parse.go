@@ -39,12 +39,12 @@ var Plain = []struct {
 	HighIsGood        bool
 }{
 	{"error_rate", "Error rate", "share", false},
-	{"request_throughput", "Requests per second", "1/s", true},
-	{"output_throughput", "Output tokens per second", "1/s", true},
-	{"total_throughput", "Tokens per second, prompt and output", "1/s", true},
+	{"request_throughput", "Turns/s", "1/s", true},
+	{"output_throughput", "Output tokens/s", "1/s", true},
+	{"total_throughput", "All tokens/s", "1/s", true},
 	{"cache_reuse", "Cache reuse", "share", true},
-	{"goodput", "Goodput, requests per second", "1/s", true},
-	{"goodput_share", "Share of turns within every objective", "share", true},
+	{"goodput", "Good turns/s", "1/s", true},
+	{"goodput_share", "Goodput", "share", true},
 }
 
 // UnitOf gives the unit of a figure by its full name (ttft.p99, error_rate).

@@ -169,7 +169,7 @@ func (s *sides) notes() []string {
 		out = append(out, "INVALID: "+strings.Join(invalid, ", ")+"; what differs may be the client's doing, or that of a server that failed")
 	}
 	if suspect > 0 {
-		out = append(out, fmt.Sprintf("%d of %s are SUSPECT: what differs may come from the reasons that their verdicts give", suspect, counted(len(s.runs()), "run")))
+		out = append(out, fmt.Sprintf("%s of %d SUSPECT: what differs may come from the reasons of the verdicts", counted(suspect, "run"), len(s.runs())))
 	}
 	for _, r := range s.alone {
 		out = append(out, fmt.Sprintf("the run %s has no counterpart on the other side and is left out", r.name()))

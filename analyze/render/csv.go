@@ -80,14 +80,6 @@ func (c *csvWriter) line(cells ...string) {
 	}
 }
 
-// exact prints a number so that it reads back the same; nothing for no value.
-func exact(n analyze.Num) string {
-	if !n.Known() {
-		return ""
-	}
-	return strconv.FormatFloat(float64(n), 'g', -1, 64)
-}
-
 func (c *csvWriter) group(scope string, g *analyze.Group) {
 	var keys []string
 	for _, k := range g.Keys {

@@ -1,6 +1,8 @@
 // Package render prints results of package analyze. It computes nothing: what is not in the result is not
-// printed. Every string that comes from a file (labels, tags, error texts) loses its control characters
-// before it reaches a terminal or a document.
+// printed. A result is laid out as a [Document], which terminal, Markdown and the HTML report (package report) print
+// with the same words and digits; the short form leaves out what the document marks as detail. JSON and CSV have the
+// exact numbers. Every string that comes from a file (labels, tags, error texts) loses its control characters before it
+// reaches a terminal or a page.
 package render
 
 import (
@@ -8,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"parley/analyze"
@@ -19,7 +22,7 @@ type Format string
 
 // The formats. What vllm bench serve saves needs the rows too: see analyze.VLLMResults.
 const (
-	Table    Format = "table"
+	Text     Format = "table"
 	JSON     Format = "json"
 	CSV      Format = "csv"
 	Markdown Format = "markdown"
@@ -27,16 +30,19 @@ const (
 
 // Options is how to print.
 type Options struct {
-	Color bool // mark the verdict with terminal colours; for terminals only
+	Detail bool   // the long form, of table and markdown: everything
+	Color  bool   // mark answers with terminal colours; of table
+	Width  int    // columns of the terminal; 0: 80
+	More   string // what the last line of the short form tells to ask for
 }
 
 // Write prints a result.
 func Write(w io.Writer, format Format, res *analyze.Result, o Options) error {
 	switch format {
-	case Table:
-		return writeTable(w, res, o)
+	case Text:
+		return New(res).writeText(w, o)
 	case Markdown:
-		return writeMarkdown(w, res)
+		return New(res).writeMarkdown(w, o)
 	case CSV:
 		return writeCSV(w, res)
 	case JSON:
@@ -83,4 +89,33 @@ func clean(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// clean cleans every string of a document.
+func (d *Document) clean() {
+	d.Notices = slices.Clone(d.Notices) // the result's own
+	list := func(texts []string) {
+		for i := range texts {
+			texts[i] = clean(texts[i])
+		}
+	}
+	list(d.Notices)
+	for i := range d.Tables {
+		t := &d.Tables[i]
+		t.Title, t.Answer, t.Say = clean(t.Title), clean(t.Answer), clean(t.Say)
+		list(t.Notes)
+		for j, r := range t.Points {
+			t.Points[j] = Point{clean(r.Word), r.Mark, clean(r.Text), clean(r.Advice)}
+		}
+		for j := range t.Columns {
+			t.Columns[j].Name = clean(t.Columns[j].Name)
+		}
+		for j := range t.Rows {
+			t.Rows[j].Of = clean(t.Rows[j].Of)
+			for k := range t.Rows[j].Cells {
+				c := &t.Rows[j].Cells[k]
+				c.Text, c.Hint, c.Unit = clean(c.Text), clean(c.Hint), clean(c.Unit)
+			}
+		}
+	}
 }

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"parley/analyze"
 	"parley/analyze/compare"
 	"parley/analyze/internal/synth"
@@ -77,6 +75,9 @@ func result(t *testing.T, kind string) *analyze.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range res.Runs {
+		res.Runs[i].Files = []string{filepath.Base(res.Runs[i].Files[0])} // the folder is another each time
+	}
 	return res
 }
 
@@ -108,14 +109,99 @@ func firstDifference(got, want []byte) string {
 }
 
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"compared", "described", "two"} {
+	for name, forms := range map[string][]Options{"compared": {{}}, "described": {{}, {Detail: true}}, "two": {{}}} {
 		res := result(t, name)
-		for _, format := range []Format{Table, Markdown} {
+		for _, o := range forms {
 			var b bytes.Buffer
-			if err := Write(&b, format, res, Options{}); err != nil {
+			if err := Write(&b, Text, res, o); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+"."+string(format), b.Bytes())
+			if o.Detail {
+				name += "_detail"
+			}
+			golden(t, name+".table", b.Bytes())
+		}
+	}
+	var b bytes.Buffer
+	if err := Write(&b, Markdown, result(t, "described"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "described.markdown", b.Bytes())
+}
+
+// The answer about one run takes twelve lines.
+func TestShortFormIsShort(t *testing.T) {
+	res := result(t, "described")
+	res.Gates, res.Comparisons, res.Sweep, res.By, res.Runs[0].Groups, res.Runs[0].Verdict = nil, nil, nil, nil, nil, schemas.Verdict{Grade: schemas.Valid}
+	var b bytes.Buffer
+	if err := Write(&b, Text, res, Options{More: "--detail"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), "\n"); n > 12 {
+		t.Errorf("%d lines:\n%s", n, b.String())
+	}
+}
+
+// No line is wider than the terminal, whatever the labels and the numbers are, and each number is whole.
+func TestLinesFit(t *testing.T) {
+	for _, kind := range []string{"compared", "described", "two"} {
+		res := result(t, kind)
+		long := strings.Repeat("a label without any space in it_", 3) + "会話の長い名前"
+		const big = 123456789.123
+		for i := range res.Runs {
+			r := &res.Runs[i]
+			r.Label += long
+			r.Total.Throughput.CompletionTokens, r.Total.Tokens.Prompt = big, big
+			for j := range r.Total.Figures {
+				r.Total.Figures[j].Mean, r.Total.Figures[j].Max = big, big
+				for k := range r.Total.Figures[j].Percentiles {
+					p := &r.Total.Figures[j].Percentiles[k]
+					p.Value, p.Low, p.High = big, big, big
+				}
+			}
+			for j := range r.Groups {
+				r.Groups[j].Keys[0].Value += long
+			}
+		}
+		for _, c := range res.Comparisons {
+			c.Baseline += long
+			for i := range c.Rows {
+				d := &c.Rows[i]
+				d.Baseline, d.Candidate, d.Ratio, d.RatioLow, d.RatioHigh = big, big, big, big, big
+			}
+		}
+		for _, o := range []Options{{}, {Detail: true}, {Detail: true, Width: 132}} {
+			var b bytes.Buffer
+			if err := Write(&b, Text, res, o); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(b.String()) {
+				if w := width(strings.TrimRight(line, "\n")); w > max(o.Width, 80) {
+					t.Errorf("%s %+v: %d columns: %s", kind, o, w, line)
+				}
+			}
+			if !strings.Contains(b.String(), "123,456,789") {
+				t.Errorf("%s %+v: a number was cut", kind, o)
+			}
+		}
+	}
+}
+
+// The short form leaves out nothing for good: the long one has each of its numbers, and all figures of the result.
+func TestDetailHasEverything(t *testing.T) {
+	res := result(t, "two")
+	var b bytes.Buffer
+	if err := Write(&b, Text, res, Options{Detail: true, Width: 200}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range res.Runs {
+		for _, f := range res.Runs[i].Total.Figures {
+			if f.N == 0 {
+				continue
+			}
+			if !strings.Contains(b.String(), f.Title) || !strings.Contains(b.String(), Number(f.Max)) || !strings.Contains(b.String(), Number(f.Percentiles[1].Value)) {
+				t.Errorf("the long form lacks %s", f.Name)
+			}
 		}
 	}
 }
@@ -187,9 +273,9 @@ func TestStringsFromFilesAreHarmless(t *testing.T) {
 	c.Config = []compare.ConfigChange{{Setting: hostile, Baseline: hostile, Candidate: hostile}}
 	res.Gates[0].Text, res.Gates[0].Of = hostile, hostile
 	res.Sweep.Rows[0].Label = hostile
-	for _, format := range []Format{Table, Markdown, CSV, JSON} {
+	for _, format := range []Format{Text, Markdown, CSV, JSON} {
 		var b bytes.Buffer
-		if err := Write(&b, format, res, Options{}); err != nil {
+		if err := Write(&b, format, res, Options{Detail: true}); err != nil {
 			t.Fatal(err)
 		}
 		if i := strings.IndexFunc(b.String(), func(r rune) bool {
@@ -205,25 +291,55 @@ func TestStringsFromFilesAreHarmless(t *testing.T) {
 
 // Columns line up when a label is wide.
 func TestWideCharactersLineUp(t *testing.T) {
-	s := section{title: "t", left: 1, header: []string{"group", "n"}, rows: [][]string{{"会話の長い名前", "1"}, {"short", "22"}, {"é", "333"}}}
-	lines := strings.Split(pretty(&s).Render(), "\n")
-	for _, l := range lines[2:] {
-		if got, want := text.StringWidthWithoutEscSequences(l), text.StringWidthWithoutEscSequences(lines[2]); got != want {
-			t.Errorf("line %q is %d columns wide, want %d", l, got, want)
+	var table Table
+	table.keys("group")
+	table.numbers("n")
+	for name, n := range map[string]int64{"会話の長い名前": 1, "short": 22, "é": 333} {
+		table.add(words(name), count(n))
+	}
+	var b bytes.Buffer
+	if err := (&Document{Tables: []Table{table}}).writeText(&b, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.Trim(b.String(), "\n"), "\n")
+	for _, l := range lines {
+		if width(l) != width(lines[0]) {
+			t.Errorf("line %q is %d columns wide, want %d", l, width(l), width(lines[0]))
 		}
 	}
 }
 
-func TestNumber(t *testing.T) {
+func TestNumbers(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 0.000012345: "1.23e-05", 0.0123: "0.012", 1.23456: "1.235", 12.3456: "12.35", 123.456: "123.5", 1234.5: "1,234", 1234567.8: "1,234,568", -1234.6: "-1,235",
+		0: "0", 0.000012345: "<0.0001", -0.00001: ">-0.0001", 0.00123: "0.0012", 0.0123: "0.0123", 0.25: "0.250", 0.9996: "1.00", 1.23456: "1.23", 9.996: "10.0", 12.3456: "12.3",
+		99.96: "100", 123.456: "123", 999.6: "1,000", 1234.5: "1,234", 1234567.8: "1,234,568", -1234.6: "-1,235",
 	} {
-		if got := number(analyze.Num(v)); got != want {
-			t.Errorf("number(%v) = %s, want %s", v, got, want)
+		if got := Number(analyze.Num(v)); got != want {
+			t.Errorf("Number(%v) = %s, want %s", v, got, want)
 		}
 	}
-	if got := number(analyze.Missing); got != none {
-		t.Errorf("a missing number prints as %q", got)
+	for v, want := range map[float64]string{0: "0 %", 1: "100 %", 0.5: "50.0 %", 0.99996: ">99.9 %", 0.0105: "1.05 %", 0.000001: "<0.001 %", 1.119: "112 %"} {
+		if got := Share(analyze.Num(v)); got != want {
+			t.Errorf("Share(%v) = %s, want %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0 s", 0.1073: "107 ms", 0.9999: "1.00 s", 34.12: "34.1 s", 119.4: "119 s", 191.6: "3 min 12 s", 180: "3 min", 3599.7: "1 h", 7322: "2 h 2 min", 273600: "3 d 4 h"} {
+		if got := Duration(analyze.Num(v)); got != want {
+			t.Errorf("Duration(%v) = %s, want %s", v, got, want)
+		}
+	}
+	for _, got := range []string{Number(analyze.Missing), Share(analyze.Missing), Duration(analyze.Missing), Change(analyze.Missing), Points(analyze.Missing)} {
+		if got != none {
+			t.Errorf("a missing number prints as %q", got)
+		}
+	}
+	for want, got := range map[string]string{
+		"+36.0 %": Change(1.36), "-0.24 points": Points(-0.00242), "1.00–2.00": between(1, 2, Number), "-1.00 to +2.00 %": between(0.99, 1.02, Change),
+		"1 turn": Counted(1, "turn"), "2,000 turns": Counted(2000, "turn"), "12.5": Given(12.5), "1,500": Given(1500), "?–2.00": between(analyze.Missing, 2, Number),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -246,8 +362,27 @@ func TestKindsOfTurnsThatDidNotComplete(t *testing.T) {
 		ErrorKinds: map[string]int64{"reset": 3}, NotSent: map[string]int64{"conversation_failed": 285, "budget": 2},
 		ByStatus: map[schemas.Status]int64{schemas.StatusAbandoned: 4},
 	}}}
-	want := []string{"Errors: reset 3", "Not sent: the run's requests or its time were used up 2, an earlier turn of the conversation failed 285", "Given up by their users: 4"}
-	if got := requests(&r).after; !slices.Equal(got, want) {
+	want := []string{"Failed: reset 3", "Not sent: an earlier turn of the conversation failed 285, the run's requests or its time were used up 2", "Given up by their users: 4"}
+	var got []string
+	for _, k := range kindsOf(&r.Total) {
+		got = append(got, k.name+": "+k.list())
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+	if n := len(failures(windows([]analyze.RunResult{r})).Rows); n != 4 {
+		t.Errorf("%d rows of kinds", n)
+	}
+}
+
+// Runs of one label have names that tell them apart.
+func TestRunsOfOneLabelAreNamed(t *testing.T) {
+	runs := []analyze.RunResult{{Label: "a", Files: []string{"x/1.parquet"}}, {Label: "b"}, {Label: "a", Files: []string{"x/2.parquet"}}, {Label: "a", Files: []string{"y/2.parquet"}}}
+	var got []string
+	for _, r := range named(&analyze.Result{Runs: runs}).Runs {
+		got = append(got, r.Label)
+	}
+	if want := []string{"1", "b", "2", "2 (2)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

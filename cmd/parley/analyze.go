@@ -31,6 +31,7 @@ type analyzeCommand struct {
 	Format string   `group:"Output" default:"table" enum:"table,json,csv,markdown,vllm-json,inferencex,llm-d,mlperf-endpoints,aiperf" help:"${enum}. From vllm-json on they are layouts of other programs: a file for each run, and for each stage of a run's load."`
 	HTML   string   `group:"Output" name:"html" placeholder:"FILE" help:"Write a report with plots: one file that opens offline."`
 	Arrow  string   `group:"Output" placeholder:"FILE" help:"Write the rows as an Arrow IPC file."`
+	Detail bool     `group:"Output" help:"Every figure, in tables and Markdown: statuses, waits, rates, intervals, the run itself."`
 	Output string   `group:"Output" short:"o" placeholder:"FILE" help:"Write the figures to a file instead of standard output; layouts of several files to a folder."`
 	Fact   []string `group:"Output" sep:"none" placeholder:"NAME=VALUE" help:"What a run cannot know and another program's layout has a place for, such as hw=h100, tp=8 or precision=fp8. Repeatable."`
 	Facts  string   `group:"Output" type:"path" placeholder:"FILE" help:"The same from a file, NAME: VALUE in YAML or JSON."`
@@ -196,11 +197,37 @@ func (c *analyzeCommand) print(ctx context.Context, p *program, ui *ui, runs *an
 		out, closeOut = f, f.finish
 		defer f.drop()
 	}
-	err := render.Write(out, render.Format(c.Format), result, render.Options{Color: c.Output == "" && isTerminal(p.stdout) && ui.terminal})
+	err := render.Write(out, render.Format(c.Format), result, c.layout(p, ui))
 	if err := errors.Join(err, closeOut()); err != nil {
 		return err
 	}
 	return errors.Join(c.writeArrow(ctx, ui, runs), c.writeReport(ctx, ui, runs, result, o))
+}
+
+// layout says how to print tables.
+func (c *analyzeCommand) layout(p *program, ui *ui) render.Options {
+	o := render.Options{Detail: c.Detail}
+	if c.Output == "" {
+		o = tableOptions(p, ui)
+		o.Detail = c.Detail
+	}
+	more := []string{"--detail"}
+	if len(c.By) == 0 {
+		more = append(more, "--by turn")
+	}
+	if c.HTML == "" {
+		more = append(more, "--html report.html")
+	}
+	o.More = strings.Join(more, ", ")
+	return o
+}
+
+// tableOptions suit the terminal, if standard output is one.
+func tableOptions(p *program, ui *ui) render.Options {
+	if !isTerminal(p.stdout) || !ui.terminal {
+		return render.Options{}
+	}
+	return render.Options{Color: true, Width: max(ui.width(), 80)}
 }
 
 func (c *analyzeCommand) writeArrow(ctx context.Context, ui *ui, runs *analyze.Runs) error {

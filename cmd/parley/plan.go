@@ -554,5 +554,7 @@ func (pl *planner) summary(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return render.Write(pl.p.stdout, render.Table, result, render.Options{Color: isTerminal(pl.p.stdout) && pl.ui.terminal})
+	o := tableOptions(pl.p, pl.ui)
+	o.More = "parley analyze " + pl.dir + " --detail"
+	return render.Write(pl.p.stdout, render.Text, result, o)
 }

@@ -300,7 +300,9 @@ func milliseconds(d time.Duration) string {
 func (c *replayCommand) settle(ctx context.Context, p *program, ui *ui, outcome *replay.Outcome, runErr error) error {
 	result, runErr := c.seal(ctx, ui, outcome, runErr, &drive{})
 	if result != nil {
-		if err := render.Write(p.stdout, render.Table, result, render.Options{Color: isTerminal(p.stdout) && ui.terminal}); err != nil {
+		o := tableOptions(p, ui)
+		o.More = "parley analyze " + c.Output + " --detail"
+		if err := render.Write(p.stdout, render.Text, result, o); err != nil {
 			runErr = errors.Join(runErr, err)
 		}
 	}

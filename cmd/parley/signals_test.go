@@ -117,7 +117,7 @@ func TestSignalThriceExits(t *testing.T) {
 		t.Error("there is a results file")
 	}
 	a := launch(t, self(t).command("analyze", dir))
-	if code := a.code(t, patience); code != codeOK || !strings.Contains(a.out.String(), "not_reached") {
+	if code := a.code(t, patience); code != codeOK || !strings.Contains(a.out.String(), "Not sent: interrupted") {
 		t.Errorf("analyze: exit code %d\n%s%s", code, a.out.String(), a.errs.String())
 	}
 }

@@ -127,7 +127,7 @@ func analyzeTo(path, input, window string, o analyze.Options, slos, by []string)
 		return err
 	}
 	if path == "-" {
-		return render.Write(os.Stdout, render.Table, res, render.Options{})
+		return render.Write(os.Stdout, render.Text, res, render.Options{})
 	}
 	text, err := json.MarshalIndent(res, "", " ")
 	if err != nil {

@@ -145,7 +145,7 @@ func group(turns []turn, span float64, keys ...analyze.Key) analyze.Group {
 	g.Figures = []analyze.Figure{
 		figure("ttft", "TTFT", "ms", ttft, failed),
 		figure("tpot", "TPOT", "ms/token", tpot, failed),
-		figure("e2e", "E2E latency", "ms", e2e, failed),
+		figure("e2e", "E2E", "ms", e2e, failed),
 		figure("send_lag", "Send lag", "ms", lag, 0),
 	}
 	ok := float64(g.Counts.OK)
@@ -201,7 +201,7 @@ func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
 	p := analyze.RunPlots{Label: label, WindowFrom: 12, WindowTo: analyze.Num(span - 20)}
 	var ttft, e2e, tpot, gaps []float64
 	cloud := map[string]*analyze.Points{}
-	for _, f := range [][3]string{{"ttft", "TTFT", "ms"}, {"e2e", "E2E latency", "ms"}, {"tpot", "TPOT", "ms/token"}, {"send_lag", "Send lag", "ms"}} {
+	for _, f := range [][3]string{{"ttft", "TTFT", "ms"}, {"e2e", "E2E", "ms"}, {"tpot", "TPOT", "ms/token"}, {"send_lag", "Send lag", "ms"}} {
 		cloud[f[0]] = &analyze.Points{Figure: f[0], Title: f[1], Unit: f[2]}
 	}
 	p.Failures = analyze.Points{Figure: "failed", Title: "Failed turns", Unit: "ms"}
@@ -283,7 +283,7 @@ func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
 	}
 	p.CDFs = []analyze.Curve{
 		curve("ttft", "TTFT", "ms", ttft), curve("tpot", "TPOT", "ms/token", tpot), curve("itl", "ITL", "ms/token", gaps),
-		curve("e2e", "E2E latency", "ms", e2e), curve("chunk_gap", "Chunk gap", "ms", append([]float64{0, 0, 0}, gaps...)),
+		curve("e2e", "E2E", "ms", e2e), curve("chunk_gap", "Chunk gap", "ms", append([]float64{0, 0, 0}, gaps...)),
 	}
 	bands := func(name, title string, xname string, bin func(turn) int, middle func(int) float64, value func(turn) float64) analyze.Bands {
 		sets := map[int][]float64{}
@@ -320,8 +320,8 @@ func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
 	middle := func(k int) float64 { return float64(k)*500 + 250 }
 	first := func(t turn) float64 { return (t.first - t.sent) * 1e3 }
 	whole := func(t turn) float64 { return (t.end - t.sent) * 1e3 }
-	p.ByTurn = []analyze.Bands{bands("ttft", "TTFT", "turn", byTurn, same, first), bands("e2e", "E2E latency", "turn", byTurn, same, whole)}
-	p.ByContext = []analyze.Bands{bands("ttft", "TTFT", "prompt_tokens", byPrompt, middle, first), bands("e2e", "E2E latency", "prompt_tokens", byPrompt, middle, whole)}
+	p.ByTurn = []analyze.Bands{bands("ttft", "TTFT", "turn", byTurn, same, first), bands("e2e", "E2E", "turn", byTurn, same, whole)}
+	p.ByContext = []analyze.Bands{bands("ttft", "TTFT", "prompt_tokens", byPrompt, middle, first), bands("e2e", "E2E", "prompt_tokens", byPrompt, middle, whole)}
 	p.CacheTurns = cacheTurns(turns)
 	series := func(source, name string, rate bool, value func(float64) float64) {
 		t := analyze.TelemetrySeries{Source: source, Name: name, Rate: rate, Of: int64(steps)}
