@@ -185,7 +185,12 @@ func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
 	if len(s.URLs) == 0 {
 		bad("url", "missing: give the server's base URL, such as http://127.0.0.1:8000")
 	}
-	for _, text := range s.URLs {
+	s.URLs = slices.Clone(s.URLs)
+	for i, text := range s.URLs {
+		if !strings.Contains(text, "://") && !strings.HasPrefix(text, "unix:") {
+			text = "http://" + text // 127.0.0.1:8000
+			s.URLs[i] = text
+		}
 		if err := wire.CheckURL(text); err != nil {
 			bad("url", "%w", err)
 		}

@@ -126,18 +126,9 @@ func (l *line) Do(ctx context.Context, outputTokens int64, row *schemas.Request)
 	if body := l.c.Turns[row.Turn].Body; body != nil {
 		l.params.Body = *body
 	}
-	l.headers, l.params.Fields = l.headers[:0], l.params.Fields[:0]
-	if len(cfg.headers)+len(cfg.fields) > 0 {
-		fill := strings.NewReplacer(places(l.c.ID, strconv.FormatInt(row.Turn, 10), row.RequestID, row.RunID, strconv.FormatInt(l.c.Pass, 10))...)
-		for _, h := range cfg.headers {
-			if h.places {
-				l.headers = append(l.headers, api.Header{Name: h.name, Value: fill.Replace(h.text)})
-			}
-		}
-		for _, f := range cfg.fields {
-			l.params.Fields = append(l.params.Fields, api.Field{Name: f.name, Value: fill.Replace(f.text)})
-		}
-	}
+	l.headers, l.params.Fields = cfg.fillTemplates(func() []string {
+		return places(l.c.ID, strconv.FormatInt(row.Turn, 10), row.RequestID, row.RunID, strconv.FormatInt(l.c.Pass, 10))
+	}, l.headers[:0], l.params.Fields[:0])
 	answer := l.Session.Do(ctx, wire.TurnRequest{
 		RequestID: row.RequestID, Params: &l.params, Headers: l.headers, DiscardText: l.discard,
 		LeaveAfter: cfg.leaveAfter(l.c.Row, l.c.Pass, row.Turn),
@@ -155,6 +146,23 @@ func (l *line) Do(ctx context.Context, outputTokens int64, row *schemas.Request)
 		row.Text, row.ReasoningText, row.ToolCalls = nil, nil, nil
 	}
 	return answer
+}
+
+// fillTemplates appends the headers and the body's fields that have places for values, filled in.
+func (s *settled) fillTemplates(values func() []string, headers []api.Header, fields []api.Field) ([]api.Header, []api.Field) {
+	if len(s.headers)+len(s.fields) == 0 {
+		return headers, fields
+	}
+	fill := strings.NewReplacer(values()...)
+	for _, h := range s.headers {
+		if h.places {
+			headers = append(headers, api.Header{Name: h.name, Value: fill.Replace(h.text)})
+		}
+	}
+	for _, f := range s.fields {
+		fields = append(fields, api.Field{Name: f.name, Value: fill.Replace(f.text)})
+	}
+	return headers, fields
 }
 
 // configText gives the configuration for the metadata.

@@ -127,6 +127,7 @@ type run struct {
 	x        *load.Extent
 	clk      *clock.Clock
 	servers  []*server
+	sample   *sample
 	meta     schemas.RunMeta
 	journal  *schemas.Journal
 	left     *left
@@ -362,6 +363,13 @@ func (r *run) preconnect(ctx context.Context) error {
 func (r *run) warn(text string) {
 	r.meta.Warnings = append(r.meta.Warnings, text)
 	r.hooks.Note(text)
+}
+
+// warnOnce is warn for what may come up again.
+func (r *run) warnOnce(text string) {
+	if !slices.Contains(r.meta.Warnings, text) {
+		r.warn(text)
+	}
 }
 
 // load runs the load, and ends the journal.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -22,7 +23,10 @@ const scoutLimit = 30 * time.Second
 
 // scout finds out before the load what the servers are and what they take: readiness, kind, model,
 // request parameters, where their figures are; and it has them forget their caches where asked.
-func (r *run) scout(ctx context.Context) error {
+func (r *run) scout(ctx context.Context) (err error) {
+	if r.sample, err = newSample(r.ds); err != nil {
+		return err
+	}
 	for _, s := range r.servers {
 		if err := r.scoutServer(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", s.URL, err)
@@ -38,10 +42,14 @@ func (r *run) scoutServer(ctx context.Context, s *server) error {
 		if path == "/v1/models" {
 			path = s.api.ModelsPath(s.client.Path())
 		}
-		return s.client.Fetch(ctx, method, path, body)
+		status, header, answer, err := s.client.Fetch(ctx, method, path, body)
+		if err == nil && status != http.StatusOK { // it goes into messages
+			answer = []byte(s.client.Clean(string(answer)))
+		}
+		return status, header, answer, err
 	}
 	r.hooks.Note("waiting for " + s.URL)
-	ready, err := control.WaitReady(ctx, ask, r.cfg.ReadyLimit)
+	ready, err := control.WaitReady(ctx, ask, r.cfg.ReadyLimit, r.waits(s))
 	if err != nil {
 		return err
 	}
@@ -56,25 +64,26 @@ func (r *run) scoutServer(ctx context.Context, s *server) error {
 			err = fmt.Errorf("the server lists no model")
 		}
 		if err != nil {
-			return fmt.Errorf("which model? give --model: %w", err)
+			return fmt.Errorf("which model? %w", r.refused(s, "", err))
 		}
 		s.Model = models[0]
+	} else {
+		r.checkModels(ctx, s, ask)
 	}
 	model := s.Model
 	if len(r.cfg.models) > 0 {
 		model = r.cfg.models[0].name
-		r.checkMix(ctx, s, ask)
 	}
 	s.params = baseParams(r.cfg, model)
 	if r.cfg.NoProbe {
 		if limits := s.api.TokenLimits; s.params.TokenLimit == "" && len(limits) > 0 {
 			s.params.TokenLimit = limits[0]
 		}
-	} else if err := r.probe(ctx, s); err != nil {
+	} else if err := r.probe(ctx, s, kind); err != nil {
 		return err
 	}
 	if r.cfg.FlushCache {
-		f, err := control.Flush(ctx, ask, kind, r.scoutSalt("flush"), s.params, s.send)
+		f, err := control.Flush(ctx, ask, kind, r.scoutSalt("flush"), s.params, r.send(s))
 		if err != nil {
 			return fmt.Errorf("--flush-cache: %w", err)
 		}
@@ -86,15 +95,27 @@ func (r *run) scoutServer(ctx context.Context, s *server) error {
 	return nil
 }
 
-// checkMix warns of models of a mix that the server does not list.
-func (r *run) checkMix(ctx context.Context, s *server, ask control.Do) {
+// checkModels warns of models asked for that the server does not list, with the names that it has.
+func (r *run) checkModels(ctx context.Context, s *server, ask control.Do) {
 	listed, err := control.Models(ctx, ask)
 	if err != nil {
 		return // a server without a list; the rows will tell
 	}
-	for _, m := range r.cfg.models {
-		if !slices.Contains(listed, m.name) {
-			r.warn(fmt.Sprintf("--model: %s does not list %s", s.URL, m.name))
+	asked := []string{s.Model}
+	if len(r.cfg.models) > 0 {
+		asked = asked[:0]
+		for _, m := range r.cfg.models {
+			asked = append(asked, m.name)
+		}
+	}
+	const most = 8
+	has := strings.Join(listed[:min(most, len(listed))], ", ")
+	if more := len(listed) - most; more > 0 {
+		has += fmt.Sprintf(" and %d more", more)
+	}
+	for _, name := range asked {
+		if !slices.Contains(listed, name) {
+			r.warn(fmt.Sprintf("--model: %s does not list %s; it has %s", s.URL, name, has))
 		}
 	}
 }
@@ -105,43 +126,81 @@ func (r *run) scoutSalt(purpose string) string {
 }
 
 // probe sends requests that find out what the server takes, and stores it for the first target.
-func (r *run) probe(ctx context.Context, s *server) error {
+func (r *run) probe(ctx context.Context, s *server, kind control.Server) error {
 	r.hooks.Note("probing " + s.URL)
-	found, use, err := control.Probe(ctx, s.api, s.params, r.scoutSalt("probe"), s.send)
-	if err != nil {
-		return fmt.Errorf("%w (--no-probe skips this)", err)
+	b := control.Probe{
+		API: s.api, Kind: kind, Send: r.send(s), Salt: r.scoutSalt("probe"), Patience: r.cfg.ReadyLimit, Note: r.waits(s),
 	}
+	found, use, err := b.Run(ctx, s.params)
+	if err != nil {
+		return r.refused(s, s.client.Endpoint(), err)
+	}
+	s.CachedMost = b.CachedMost
 	if r.meta.Probe == nil {
 		r.meta.Probe = &found
 	}
-	for _, lost := range []struct {
+	for _, p := range []struct {
 		wanted, kept bool
+		works        *bool
 		flag         string
 	}{
-		{s.params.IgnoreEOS, use.IgnoreEOS, "--ignore-eos"},
-		{s.params.MinTokens > 0, use.MinTokens > 0, "--min-tokens"},
+		{s.params.IgnoreEOS, use.IgnoreEOS, found.IgnoreEOS, "--ignore-eos"},
+		{s.params.MinTokens > 0, use.MinTokens > 0, found.MinTokens, "--min-tokens"},
 	} {
-		if lost.wanted && !lost.kept {
-			r.warn(fmt.Sprintf("%s does not take %s: answers may be shorter than asked", s.URL, lost.flag))
+		switch {
+		case p.wanted && !p.kept:
+			r.warn(fmt.Sprintf("%s does not take %s: answers may be shorter than asked", s.URL, p.flag))
+		case p.wanted && p.works == nil:
+			r.warn(fmt.Sprintf("%s was sent %s, but nothing shows that it has an effect: look at the lengths of the answers", s.URL, p.flag))
 		}
 	}
 	s.params = use
 	return nil
 }
 
-// send sends one message in a conversation of its own.
-func (s *server) send(ctx context.Context, prompt string, p *api.Params) *schemas.Request {
-	row := &schemas.Request{}
-	session, err := s.client.NewSession(api.HistoryOptions{})
-	if err == nil {
-		err = session.Append(schemas.Message{Role: "user", Content: &prompt})
+// waits gives what tells why a server is waited for.
+func (r *run) waits(s *server) func(why string) {
+	return func(why string) { r.hooks.Note(fmt.Sprintf("still waiting for %s: %s", s.URL, why)) }
+}
+
+// refused makes the error of a server that did not answer a question before the load, with the next step.
+func (r *run) refused(s *server, asked string, err error) error {
+	kind := ""
+	var probe *control.ProbeError
+	var list *control.Refused
+	switch {
+	case errors.As(err, &list):
+		kind = list.Kind
+	case errors.As(err, &probe):
+		kind = probe.Kind
+		err = fmt.Errorf("POST %s: %w", asked, err)
+	default:
+		return err
 	}
-	if err != nil {
-		api.AsFailure(err).Fill(row)
-		return row
+	key := "$" + r.cfg.APIKeyEnv
+	switch {
+	case r.cfg.APIKeyFile != "":
+		key = r.cfg.APIKeyFile
+	case r.cfg.APIKeyEnv == "":
+		key = "none was given"
 	}
-	session.Do(ctx, wire.TurnRequest{Params: p}, row)
-	return row
+	switch {
+	case kind == api.KindUnauthorized && (r.cfg.APIKey != "" || r.cfg.APIKeyFile != ""):
+		return fmt.Errorf("the server does not accept the API key (%s): %w; put the right one there, or name another place with --api-key-env or --api-key-file", key, err)
+	case kind == api.KindUnauthorized:
+		return fmt.Errorf("the server wants an API key (%s is not set): %w; put it there, or name another place with --api-key-env or --api-key-file", key, err)
+	case list != nil && r.cfg.APIKey == "" && r.cfg.APIKeyFile == "":
+		return fmt.Errorf("%w; no API key was sent (%s is not set); or name a model with --model", err, key)
+	case list != nil:
+		return fmt.Errorf("%w; name a model with --model", err)
+	}
+	if len(r.sample.has) > 0 {
+		err = fmt.Errorf("%w (a request as the run's will be, with %s)", err, strings.Join(r.sample.has, ", "))
+	}
+	if kind == api.KindNotFound {
+		return fmt.Errorf("%w; check --url, --api and --model", err)
+	}
+	return fmt.Errorf("%w; --no-probe skips this", err)
 }
 
 // findFigures finds out where the servers' own figures are.

@@ -92,6 +92,8 @@ type Target struct {
 	API    string `json:"api"`
 	Model  string `json:"model"`
 	Server string `json:"server,omitempty"` // kind: vllm, sglang, trtllm, llamacpp, ollama, tgi, ...
+	// CachedMost is the most cached tokens that the server told in the probe; 0 where it told none.
+	CachedMost int64 `json:"cached_most,omitempty"`
 }
 
 // Probe is what the requests before the run found out about the server. Null means not asked.

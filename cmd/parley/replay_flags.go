@@ -194,6 +194,9 @@ func (c *replayCommand) config() (replay.Config, error) {
 	}
 	if c.APIKeyFile == "" { // the key is never an argument, which every user of a machine can see
 		cfg.APIKey, cfg.APIKeyEnv = os.Getenv(c.APIKeyEnv), c.APIKeyEnv
+		if _, set := os.LookupEnv(c.APIKeyEnv); !set && c.APIKeyEnv != "OPENAI_API_KEY" {
+			problems = append(problems, fmt.Errorf("--api-key-env: the environment variable %s is not set", c.APIKeyEnv))
+		}
 	}
 	return cfg, errors.Join(problems...)
 }

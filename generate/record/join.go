@@ -113,7 +113,7 @@ func (j *joiner) add(x *exchange) error {
 	}
 	_ = json.Unmarshal(x.request.Bytes(), &more) // the chat was read from it
 	messages := chat.Messages
-	if m := messages[0]; len(messages) == 1 && m.Content != nil && strings.Contains(*m.Content, schemas.ProbeText) {
+	if m := messages[len(messages)-1]; m.Content != nil && strings.Contains(*m.Content, schemas.ProbeText) {
 		j.leave("a probe of parley's own replay")
 		return nil
 	}

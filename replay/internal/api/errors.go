@@ -99,19 +99,13 @@ func (s *Stream) failEvent(raw []byte, at int64) {
 
 // httpFailure makes the failure of a response with a status other than 2xx.
 func (s *Stream) httpFailure() *Failure {
-	d := readError(s.body)
-	kind := classify(s.status, d)
-	if kind == "" {
-		kind = KindBadStatus
-	}
+	kind := ErrorKind(s.status, s.body)
 	message := "HTTP " + strconv.Itoa(s.status)
 	if text := http.StatusText(s.status); text != "" {
 		message += " " + text
 	}
-	if d.message != "" {
-		message += ": " + d.message
-	} else if body := bytes.TrimSpace(s.body); len(body) > 0 {
-		message += ": " + excerpt(body)
+	if text := errorText(s.body); text != "" {
+		message += ": " + text
 	}
 	if kind == KindRedirect && s.location != "" {
 		if u, err := url.Parse(s.location); err == nil { // without user, query and fragment
@@ -120,6 +114,27 @@ func (s *Stream) httpFailure() *Failure {
 		}
 	}
 	return &Failure{Status: schemas.StatusHTTPError, Kind: kind, Message: s.clean(message)}
+}
+
+// ErrorKind gives the kind of failure that the status and the body of a response tell.
+func ErrorKind(status int, body []byte) string {
+	if kind := classify(status, readError(body)); kind != "" {
+		return kind
+	}
+	return KindBadStatus
+}
+
+// ErrorText gives in words what the body of an error says, fit for a terminal; "" where it says nothing.
+func ErrorText(body []byte) string { return Clean(errorText(body), nil) }
+
+func errorText(body []byte) string {
+	if d := readError(body); d.message != "" {
+		return d.message
+	}
+	if body = bytes.TrimSpace(body); len(body) > 0 {
+		return excerpt(body)
+	}
+	return ""
 }
 
 // detail is what could be read of an error in any of the forms that servers send.
@@ -224,7 +239,7 @@ func classify(status int, d detail) string {
 		return KindOverloaded
 	case status == 429 || has(kind, "rate_limit", "too_many_requests"):
 		return KindRateLimited
-	case status == 401 || status == 403 || has(kind, "authentication", "permission", "invalid_api_key"):
+	case status == 401 || status == 403 || has(kind, "authentication", "permission", "invalid_api_key", "no_db_connection"): // the last is LiteLLM's, for a key that is not its own
 		return KindUnauthorized
 	case status == 404 || has(kind, "not_found"):
 		return KindNotFound

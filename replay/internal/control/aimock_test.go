@@ -48,7 +48,7 @@ func TestAimock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := control.WaitReady(t.Context(), client.Fetch, 20*time.Second); err != nil {
+		if _, err := control.WaitReady(t.Context(), client.Fetch, 20*time.Second, func(string) {}); err != nil {
 			t.Fatal(err)
 		}
 		for _, stream := range []bool{true, false} {

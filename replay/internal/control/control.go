@@ -21,9 +21,10 @@ import (
 // no response; it must not hold a secret. The transport's Fetch is one.
 type Do func(ctx context.Context, method, path string, body []byte) (status int, header http.Header, response []byte, err error)
 
-// Send sends one conversation of one user message with these parameters over the API under test and
-// gives its row.
-type Send func(ctx context.Context, prompt string, p *api.Params) *schemas.Request
+// Send sends one request with these parameters over the API under test and gives its row: a conversation like
+// those of the run, which ends with the user's message text. salt goes before its first message and makes it unlike any
+// other conversation.
+type Send func(ctx context.Context, salt, text string, p *api.Params) *schemas.Request
 
 // response is what a server said to a small request.
 type response struct {
@@ -49,17 +50,22 @@ type Ready struct {
 	Path   string        `json:"path"` // that answered
 }
 
-// readyPaths are asked in turn; a server has at least one of them.
-var readyPaths = []string{"/health", "/v1/models", "/api/tags", "/"}
+// readyPaths are asked in turn; a server has at least one of them. LiteLLM's comes first, because its /health sends
+// requests to the servers behind it.
+var readyPaths = []string{liteLLMPath, "/health", "/v1/models", "/api/tags", "/"}
+
+const liteLLMPath = "/health/liveliness"
 
 // WaitReady asks until the server says that it is ready, and at most for limit (0: once). It is not ready
 // while nothing answers, or while it answers 503 (llama.cpp and others that are loading a model) or 502 or
 // 504 (a proxy before a server that is starting). A 404 only means that this server has no such path; a
-// 401 or 403 that one without a key may not ask it, but that it is there.
-func WaitReady(ctx context.Context, do Do, limit time.Duration) (Ready, error) {
-	const pause = 500 * time.Millisecond
+// 401 or 403 that one without a key may not ask it, but that it is there. note is told after two seconds why it still
+// waits, and again when the reason changes.
+func WaitReady(ctx context.Context, do Do, limit time.Duration, note func(why string)) (Ready, error) {
+	const pause, patience = 500 * time.Millisecond, 2 * time.Second
 	begin := time.Now()
 	var ready Ready
+	told := ""
 	for {
 		ready.Tries++
 		path, err := isReady(ctx, do)
@@ -75,6 +81,10 @@ func WaitReady(ctx context.Context, do Do, limit time.Duration) (Ready, error) {
 			return ready, fmt.Errorf("the server was not ready within %v (asked %d times; the last answer: %w); give it more time, or check --url",
 				limit, ready.Tries, err)
 		}
+		if why := err.Error(); ready.Waited >= patience && why != told {
+			told = why
+			note(why)
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -89,7 +99,7 @@ func isReady(ctx context.Context, do Do) (path string, err error) {
 		case err != nil:
 			return "", err // nobody is there: the other paths need not be asked
 		case r.Status == http.StatusServiceUnavailable || r.Status == http.StatusBadGateway || r.Status == http.StatusGatewayTimeout:
-			return "", fmt.Errorf("GET %s: HTTP %d", path, r.Status)
+			return "", answered(path, r)
 		case r.Status == http.StatusOK || r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
 			return path, nil
 		}
@@ -97,7 +107,29 @@ func isReady(ctx context.Context, do Do) (path string, err error) {
 	return "/", nil // it answers; what it can do, the probe finds out
 }
 
-// Models gives the names of the server's models, its first one first.
+// answered is the error of a path that answered with another status than 200, with what the server said.
+func answered(path string, r response) *Refused {
+	return &Refused{Path: path, Status: r.Status, Text: api.ErrorText(r.Body), Kind: api.ErrorKind(r.Status, r.Body)}
+}
+
+// Refused is the error of a small request that was answered with another status than 200.
+type Refused struct {
+	Path   string
+	Status int
+	Text   string // the server's, "" for none
+	Kind   string // of the api package's kinds
+}
+
+func (e *Refused) Error() string {
+	text := fmt.Sprintf("GET %s: HTTP %d", e.Path, e.Status)
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
+}
+
+// Models gives the names of the server's models, its first one first. The error of a server that refused to say is,
+// or wraps, a *Refused.
 func Models(ctx context.Context, do Do) ([]string, error) {
 	type entry struct {
 		ID    string `json:"id"`
@@ -111,7 +143,11 @@ func Models(ctx context.Context, do Do) ([]string, error) {
 			return nil, fmt.Errorf("asking for the models: %w", err)
 		}
 		if r.Status != http.StatusOK {
-			problems = append(problems, fmt.Errorf("GET %s: HTTP %d", path, r.Status))
+			refused := answered(path, r)
+			if r.Status != http.StatusNotFound { // it has this list, and keeps it to itself
+				return nil, refused
+			}
+			problems = append(problems, refused)
 			continue
 		}
 		var list struct {
@@ -140,7 +176,7 @@ func Models(ctx context.Context, do Do) ([]string, error) {
 		}
 		problems = append(problems, fmt.Errorf("GET %s: no models in it", path))
 	}
-	return nil, fmt.Errorf("the server does not say which models it has; name one with --model: %w", errors.Join(problems...))
+	return nil, fmt.Errorf("the server does not say which models it has: %w", errors.Join(problems...))
 }
 
 // dedupe keeps the first of equal names (llama.cpp lists its model in both forms).
@@ -168,6 +204,7 @@ const (
 	Ollama      Server = "ollama"
 	TGI         Server = "tgi"
 	Dynamo      Server = "dynamo"
+	LiteLLM     Server = "litellm"
 	LMStudio    Server = "lmstudio"
 	Simulated   Server = "simserver"
 	Unknown     Server = "unknown"
@@ -225,6 +262,9 @@ func Detect(ctx context.Context, do Do) (kind Server, version string) {
 			version, _ = text(known.path, known.member)
 		}
 		return known.kind, version
+	}
+	if r, ok := do.get(ctx, liteLLMPath); ok && strings.Contains(string(r.Body), "alive") {
+		return LiteLLM, ""
 	}
 	if version, ok := text("/api/version", "version"); ok {
 		return Ollama, version

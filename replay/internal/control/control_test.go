@@ -35,6 +35,8 @@ type fake struct {
 	busy      int      // first answers are 503
 	bodies    []string // of the chat requests
 	whole     bool     // answers come whole
+	endless   bool     // no answer ends before its limit
+	zeros     bool     // cached tokens are told as 0 always
 }
 
 func (f *fake) do(ctx context.Context, method, path string, body []byte) (int, http.Header, []byte, error) {
@@ -56,7 +58,8 @@ func (f *fake) do(ctx context.Context, method, path string, body []byte) (int, h
 }
 
 // send answers through the real request encoding and the real stream decoding.
-func (f *fake) send(ctx context.Context, prompt string, p *api.Params) *schemas.Request {
+func (f *fake) send(ctx context.Context, salt, text string, p *api.Params) *schemas.Request {
+	prompt := salt + text
 	a, err := api.New("chat")
 	if err != nil {
 		panic(err)
@@ -117,7 +120,7 @@ func (f *fake) answer(prompt string, body []byte) (int, string) {
 		limit = in.MaxNew
 	}
 	n := 2
-	if in.IgnoreEOS && !f.ignores["ignore_eos"] {
+	if f.endless || in.IgnoreEOS && !f.ignores["ignore_eos"] {
 		n = limit
 	}
 	if !f.ignores["min_tokens"] {
@@ -128,7 +131,7 @@ func (f *fake) answer(prompt string, body []byte) (int, string) {
 	}
 	n = min(n, limit)
 	cached := 0
-	if f.cache[prompt] {
+	if f.cache[prompt] && !f.zeros {
 		cached = 96
 	}
 	if f.cache == nil {
@@ -173,6 +176,7 @@ func TestProbe(t *testing.T) {
 	full := api.Params{Stream: true, IncludeUsage: true, ContinuousUsage: true, IgnoreEOS: true, MinTokens: 700, OutputTokens: 700}
 	for _, c := range []struct {
 		name     string
+		kind     Server
 		f        fake
 		want     api.Params
 		found    string // usage continuous ignore_eos min_tokens cached limit
@@ -180,30 +184,36 @@ func TestProbe(t *testing.T) {
 		requests int
 		err      string
 	}{
-		{"all", fake{}, full, "true true true true true max_tokens", "true true true 700 max_tokens", 1, ""},
-		{"plain wishes", fake{}, api.Params{Stream: true, IncludeUsage: true, OutputTokens: 9}, "true ? ? ? true max_tokens", "true false false 0 max_tokens", 1, ""},
-		{"cached left out at 0", fake{omitZero: true}, full, "true true true true true max_tokens", "true true true 700 max_tokens", 2, ""},
-		{"cached never", fake{noCached: true}, full, "true true true true false max_tokens", "true true true 700 max_tokens", 2, ""},
-		{"openai", fake{refuses: map[string]string{
+		{"all", VLLM, fake{}, full, "true true true true true max_tokens", "true true true 700 max_tokens", 2, ""},
+		{"plain wishes", VLLM, fake{}, api.Params{Stream: true, IncludeUsage: true, OutputTokens: 9}, "true ? ? ? true max_tokens", "true false false 0 max_tokens", 2, ""},
+		{"cached left out at 0", VLLM, fake{omitZero: true}, full, "true true true true true max_tokens", "true true true 700 max_tokens", 2, ""},
+		{"cached never", VLLM, fake{noCached: true}, full, "true true true true false max_tokens", "true true true 700 max_tokens", 2, ""},
+		{"openai", VLLM, fake{refuses: map[string]string{
 			"ignore_eos": "Unrecognized request argument supplied: ignore_eos", "min_tokens": "Unrecognized request argument supplied: min_tokens",
 			"continuous_usage_stats": "Unknown parameter: 'stream_options.continuous_usage_stats'.",
 			"max_tokens":             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-		}}, full, "true false false false true max_completion_tokens", "true false false 0 max_completion_tokens", 5, ""},
-		{"mistral names nothing", fake{refuses: map[string]string{
+		}}, full, "true false false false true max_completion_tokens", "true false false 0 max_completion_tokens", 6, ""},
+		{"mistral names nothing", VLLM, fake{refuses: map[string]string{
 			"continuous_usage_stats": "Extra inputs are not permitted", "stream_options": "Extra inputs are not permitted",
 			"max_completion_tokens": "Extra inputs are not permitted",
 		}}, api.Params{Stream: true, IncludeUsage: true, ContinuousUsage: true}, "false false ? ? ? max_tokens", "false false false 0 max_tokens", 3, ""},
-		{"no effect", fake{ignores: map[string]bool{"ignore_eos": true, "min_tokens": true, "continuous_usage_stats": true}}, full,
-			"true false false false true max_tokens", "true false false 0 max_tokens", 1, ""},
-		{"limit of another name", fake{ignores: map[string]bool{"max_tokens": true}}, api.Params{Stream: true, IncludeUsage: true},
+		{"no effect", VLLM, fake{ignores: map[string]bool{"ignore_eos": true, "min_tokens": true, "continuous_usage_stats": true}}, full,
+			"true false false false true max_tokens", "true false false 0 max_tokens", 2, ""},
+		{"limit of another name", VLLM, fake{ignores: map[string]bool{"max_tokens": true}}, api.Params{Stream: true, IncludeUsage: true},
 			"true ? ? ? true max_completion_tokens", "true false false 0 max_completion_tokens", 2, ""},
-		{"limit by no name", fake{ignores: map[string]bool{"max_tokens": true, "max_completion_tokens": true}}, api.Params{Stream: true, IncludeUsage: true},
+		{"limit by no name", VLLM, fake{ignores: map[string]bool{"max_tokens": true, "max_completion_tokens": true}}, api.Params{Stream: true, IncludeUsage: true},
 			"true ? ? ? true max_completion_tokens", "true false false 0 max_completion_tokens", 2, ""},
-		{"no usage", fake{noUsage: true}, api.Params{Stream: true, IncludeUsage: true}, "false ? ? ? ? max_tokens", "true false false 0 max_tokens", 1, ""},
-		{"loading at first", fake{busy: 3}, full, "true true true true true max_tokens", "true true true 700 max_tokens", 4, ""},
-		{"refuses all", fake{refuses: map[string]string{"model": "no such thing"}}, api.Params{Model: "m", Stream: true, IncludeUsage: true}, "? ? ? ? ? ", "false false false 0 max_completion_tokens", 3, "no such thing"},
-		{"overloaded for good", fake{busy: 99}, full, "? ? ? ? ? ", "true true true 700 max_tokens", 6, "loading"},
-		{"whole", fake{whole: true}, api.Params{Stream: true, IncludeUsage: true}, "true ? ? ? true max_tokens", "true false false 0 max_tokens", 1, ""},
+		{"no usage", VLLM, fake{noUsage: true}, api.Params{Stream: true, IncludeUsage: true}, "false ? ? ? ? max_tokens", "true false false 0 max_tokens", 1, ""},
+		{"loading at first", VLLM, fake{busy: 3}, full, "true true true true true max_tokens", "true true true 700 max_tokens", 5, ""},
+		{"refuses all", VLLM, fake{refuses: map[string]string{"model": "no such thing"}}, api.Params{Model: "m", Stream: true, IncludeUsage: true}, "? ? ? ? ? ", "false false false 0 max_completion_tokens", 3, "no such thing"},
+		{"overloaded for good", VLLM, fake{busy: 99}, full, "? ? ? ? ? ", "true true true 700 max_tokens", 6, "loading"},
+		{"whole", VLLM, fake{whole: true}, api.Params{Stream: true, IncludeUsage: true}, "true ? ? ? true max_tokens", "true false false 0 max_tokens", 2, ""},
+		// A model that ends no answer proves nothing of what keeps answers from ending: the server's name has to.
+		{"proven by an answer", Unknown, fake{}, full, "true true true true true max_tokens", "true true true 700 max_tokens", 2, ""},
+		{"not proven", LiteLLM, fake{endless: true}, full, "true true ? ? true max_tokens", "true true true 700 max_tokens", 2, ""},
+		{"ollama", Ollama, fake{endless: true}, full, "true true false false true max_tokens", "true true false 0 max_tokens", 2, ""},
+		{"llama.cpp", LlamaCpp, fake{endless: true}, full, "true true true false true max_tokens", "true true true 0 max_tokens", 2, ""},
+		{"zeros always", VLLM, fake{zeros: true}, full, "true true true true true max_tokens", "true true true 700 max_tokens", 2, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -211,7 +221,16 @@ func TestProbe(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				found, use, err := Probe(t.Context(), a, c.want, "salt", c.f.send)
+				waits := 0
+				b := Probe{API: a, Kind: c.kind, Send: c.f.send, Salt: "salt", Patience: 5 * time.Second, Note: func(why string) {
+					if waits++; !strings.Contains(why, "Loading model") {
+						t.Errorf("waits for %q", why)
+					}
+				}}
+				found, use, err := b.Run(t.Context(), c.want)
+				if want := len(c.f.bodies) > 3 && strings.Contains(c.name, "load"); waits > 1 || (waits == 1) != want {
+					t.Errorf("told %d times why it waits", waits)
+				}
 				if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 					t.Errorf("error %v, want %q", err, c.err)
 				}
@@ -228,7 +247,10 @@ func TestProbe(t *testing.T) {
 				if len(c.f.bodies) != c.requests {
 					t.Errorf("%d requests, want %d\n%s", len(c.f.bodies), c.requests, strings.Join(found.Steps, "\n"))
 				}
-				if len(found.Steps) < c.requests {
+				if most := b.CachedMost; (most == 96) != (c.requests > 1 && c.err == "" && !c.f.zeros && !c.f.noCached && yes(found.Usage) == "true") {
+					t.Errorf("at most %d cached tokens\n%s", most, strings.Join(found.Steps, "\n"))
+				}
+				if len(found.Steps) < c.requests && c.f.busy == 0 && waits == 0 {
 					t.Errorf("steps are missing: %q", found.Steps)
 				}
 			})
@@ -243,20 +265,22 @@ func TestProbeEnds(t *testing.T) {
 	}
 	// A failure that no parameter causes ends it at once.
 	n := 0
-	_, _, err = Probe(t.Context(), a, api.Params{}, "", func(context.Context, string, *api.Params) *schemas.Request {
+	b := Probe{API: a, Send: func(context.Context, string, string, *api.Params) *schemas.Request {
 		n++
 		var row schemas.Request
 		(&api.Failure{Status: schemas.StatusHTTPError, Kind: api.KindUnauthorized, Message: "HTTP 401"}).Fill(&row)
 		return &row
-	})
-	if err == nil || n != 1 || !strings.Contains(err.Error(), "401") {
+	}}
+	_, _, err = b.Run(t.Context(), api.Params{})
+	var failed *ProbeError
+	if !errors.As(err, &failed) || failed.Kind != api.KindUnauthorized || n != 1 || !strings.Contains(err.Error(), "401") {
 		t.Errorf("%d requests, %v", n, err)
 	}
 	// So does the run's end.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("stopped"))
 	f := fake{}
-	if _, _, err = Probe(ctx, a, api.Params{}, "", f.send); err == nil || !strings.Contains(err.Error(), "stopped") {
+	if _, _, err = (&Probe{API: a, Send: f.send}).Run(ctx, api.Params{}); err == nil || !strings.Contains(err.Error(), "stopped") {
 		t.Errorf("%v", err)
 	}
 }
@@ -271,16 +295,17 @@ func TestWaitReady(t *testing.T) {
 		tries  int
 		waited time.Duration
 		err    string
+		notes  string
 	}{
-		{"at once", 0, func(int, string) (int, error) { return 200, nil }, "/health", 1, 0, ""},
+		{"at once", 0, func(int, string) (int, error) { return 200, nil }, liteLLMPath, 1, 0, "", "[]"},
 		{"no health path", 0, func(_ int, p string) (int, error) {
 			if p == "/v1/models" {
 				return 200, nil
 			}
 			return 404, nil
-		}, "/v1/models", 1, 0, ""},
-		{"wants a key", 0, func(_ int, p string) (int, error) { return 401, nil }, "/health", 1, 0, ""},
-		{"knows no path", 0, func(int, string) (int, error) { return 404, nil }, "/", 1, 0, ""},
+		}, "/v1/models", 1, 0, "", "[]"},
+		{"wants a key", 0, func(_ int, p string) (int, error) { return 401, nil }, liteLLMPath, 1, 0, "", "[]"},
+		{"knows no path", 0, func(int, string) (int, error) { return 404, nil }, "/", 1, 0, "", "[]"},
 		{"starts, then loads", time.Minute, func(n int, _ string) (int, error) {
 			switch {
 			case n < 4:
@@ -289,20 +314,24 @@ func TestWaitReady(t *testing.T) {
 				return 503, nil
 			}
 			return 200, nil
-		}, "/health", 8, 3500 * time.Millisecond, ""},
-		{"never", 2 * time.Second, func(int, string) (int, error) { return 503, nil }, "", 5, 2 * time.Second, "HTTP 503"},
-		{"nobody", 0, func(int, string) (int, error) { return 0, refused }, "", 1, 0, "refused"},
+		}, liteLLMPath, 8, 3500 * time.Millisecond, "", "[GET /health/liveliness: HTTP 503]"},
+		{"never", 2 * time.Second, func(int, string) (int, error) { return 503, nil }, "", 5, 2 * time.Second, "HTTP 503", "[]"},
+		{"nobody", 0, func(int, string) (int, error) { return 0, refused }, "", 1, 0, "refused", "[]"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, last := 0, ""
+			notes := []string{}
 			ready, err := WaitReady(t.Context(), func(_ context.Context, _, path string, _ []byte) (int, http.Header, []byte, error) {
-				if path == "/health" {
+				if path == readyPaths[0] {
 					n++
 				}
 				last = path
 				status, err := c.answer(n, path)
 				return status, nil, nil, err
-			}, c.limit)
+			}, c.limit, func(why string) { notes = append(notes, why) })
+			if fmt.Sprint(notes) != c.notes {
+				t.Errorf("%s: told %v, want %s", c.name, notes, c.notes)
+			}
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v", c.name, err)
 			}
@@ -316,7 +345,7 @@ func TestWaitReady(t *testing.T) {
 		defer cancel()
 		_, err := WaitReady(ctx, func(context.Context, string, string, []byte) (int, http.Header, []byte, error) {
 			return 503, nil, nil, nil
-		}, time.Hour)
+		}, time.Hour, func(string) {})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the run's end: %v", err)
 		}
@@ -348,11 +377,12 @@ func TestModelsAndDetect(t *testing.T) {
 		{"tgi", map[string]string{"GET /info": `{"model_id":"tiiuae/falcon","version":"3.3","max_concurrent_requests":128}`}, "[tiiuae/falcon]", TGI, "3.3"},
 		{"dynamo", map[string]string{"GET /v1/models": `{"data":[{"id":"a","owned_by":"nvidia"}]}`}, "[a]", Dynamo, ""},
 		{"by its metrics", map[string]string{"GET /v1/models": `{"data":[{"id":"a","owned_by":"me"}]}`, "GET /metrics": "# TYPE vllm:num_requests_running gauge\n"}, "[a]", VLLM, ""},
+		{"litellm", map[string]string{"GET /v1/models": `{"data":[{"id":"a","owned_by":"openai"}]}`, "GET /health/liveliness": `"I'm alive!"`}, "[a]", LiteLLM, ""},
 		{"nothing", map[string]string{"GET /v1/models": `<html>`}, "", Unknown, ""},
 	} {
 		f := fake{paths: c.paths}
 		models, err := Models(t.Context(), f.do)
-		if got := fmt.Sprint(models); err == nil && got != c.models || err != nil && (c.models != "" || !strings.Contains(err.Error(), "--model")) {
+		if got := fmt.Sprint(models); err == nil && got != c.models || err != nil && (c.models != "" || !strings.Contains(err.Error(), "does not say")) {
 			t.Errorf("%s: models %s, %v", c.name, got, err)
 		}
 		if kind, version := Detect(t.Context(), f.do); kind != c.kind || version != c.version {
@@ -396,11 +426,9 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// TestProbePromptIsLong checks that the prompt fills several blocks of a prefix cache, and that its salt
-// comes first.
-func TestProbePromptIsLong(t *testing.T) {
-	p := probePrompt("salt-7")
-	if !strings.HasPrefix(p, "salt-7") || len(strings.Fields(p)) < 150 {
-		t.Errorf("%d words: %s", len(strings.Fields(p)), p)
+// TestProbeTextIsLong checks that the text fills several blocks of a prefix cache.
+func TestProbeTextIsLong(t *testing.T) {
+	if words := len(strings.Fields(probeText)); words < 150 {
+		t.Errorf("%d words: %s", words, probeText)
 	}
 }

@@ -103,7 +103,8 @@ func (r *rig) truths() map[string]simserver.Truth {
 }
 
 // send is the probe's and the flush's way to make a request.
-func (r *rig) send(ctx context.Context, prompt string, p *api.Params) *schemas.Request {
+func (r *rig) send(ctx context.Context, salt, text string, p *api.Params) *schemas.Request {
+	prompt := salt + text
 	s, err := r.client.NewSession(api.HistoryOptions{})
 	if err != nil {
 		r.t.Fatal(err)
@@ -185,7 +186,7 @@ func TestDialects(t *testing.T) {
 func checkDialect(r *rig, dialect, name string) {
 	t := r.t
 	want := api.Params{Model: "sim", Stream: true, IncludeUsage: true, ContinuousUsage: true, OutputTokens: 20}
-	found, use, err := control.Probe(t.Context(), r.api, want, "probe", r.send)
+	found, use, err := (&control.Probe{API: r.api, Kind: control.Simulated, Send: r.send, Salt: "probe "}).Run(t.Context(), want)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, strings.Join(found.Steps, "\n"))
 	}
@@ -326,7 +327,7 @@ func TestDialectFaults(t *testing.T) {
 					withRig(t, "dialect="+dialect+"&output=12&chunk_tokens=1&"+query, kind, func(r *rig) {
 						t := r.t
 						begin := time.Now()
-						row := r.send(t.Context(), "tell me something", &api.Params{Model: "sim", Stream: true, OutputTokens: 12})
+						row := r.send(t.Context(), "", "tell me something", &api.Params{Model: "sim", Stream: true, OutputTokens: 12})
 						if row.Status != want.status {
 							t.Fatalf("%s, want %s", words(row), want.status)
 						}
@@ -357,7 +358,7 @@ func TestDialectFaults(t *testing.T) {
 func TestSimulatedControl(t *testing.T) {
 	withRig(t, "loading=7s&model=some/model&output=4", api.Chat, func(r *rig) {
 		t := r.t
-		ready, err := control.WaitReady(t.Context(), r.client.Fetch, time.Minute)
+		ready, err := control.WaitReady(t.Context(), r.client.Fetch, time.Minute, func(string) {})
 		if err != nil || ready.Waited < 6*time.Second || ready.Waited > 8*time.Second {
 			t.Fatalf("%+v, %v", ready, err)
 		}

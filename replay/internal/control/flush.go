@@ -77,9 +77,8 @@ type Flushed struct {
 func Flush(ctx context.Context, do Do, kind Server, salt string, p api.Params, send Send) (Flushed, error) {
 	f := Flushed{Server: kind}
 	p.OutputTokens, p.IgnoreEOS, p.MinTokens = 1, false, 0
-	prompt := probePrompt(salt)
 	cached := func() (*int64, error) {
-		row := send(ctx, prompt, &p)
+		row := send(ctx, salt, probeText, &p)
 		switch schemas.Status(row.Status) {
 		case schemas.StatusOK, schemas.StatusEmpty: // one token may be one that is not shown
 			return row.CachedTokens, nil

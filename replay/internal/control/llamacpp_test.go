@@ -64,7 +64,7 @@ func checkLlamaCpp(t *testing.T, base string, kind api.Kind) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ready, err := control.WaitReady(ctx, client.Fetch, time.Minute)
+	ready, err := control.WaitReady(ctx, client.Fetch, time.Minute, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func checkLlamaCpp(t *testing.T, base string, kind api.Kind) {
 
 	r := &rig{t: t, api: a, client: client}
 	want := api.Params{Model: models[0], Stream: true, IncludeUsage: true, ContinuousUsage: true, IgnoreEOS: true, OutputTokens: 40, Seed: new(int64)}
-	found, use, err := control.Probe(ctx, a, want, time.Now().String(), r.send)
+	found, use, err := (&control.Probe{API: a, Kind: server, Send: r.send, Salt: time.Now().String()}).Run(ctx, want)
 	t.Logf("probe: %s", strings.Join(found.Steps, "; "))
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func checkLlamaCpp(t *testing.T, base string, kind api.Kind) {
 	t.Log(flushed.Note)
 
 	// A prompt beyond the context is an error of its own kind.
-	row := r.send(ctx, strings.Repeat("far too long ", 20000), &use)
+	row := r.send(ctx, "", strings.Repeat("far too long ", 20000), &use)
 	if row.Status != string(schemas.StatusHTTPError) || row.ErrorKind == nil || *row.ErrorKind != api.KindContext {
 		t.Errorf("too long a prompt: %s", words(row))
 	}

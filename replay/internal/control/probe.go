@@ -2,8 +2,8 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,87 +18,159 @@ const probeTokens = 24
 // maxProbes bounds the requests of one probe.
 const maxProbes = 16
 
-// probePrompt is long enough for a prefix cache of any block size up to 128, and unlike any other prompt
-// by the salt at its front.
-func probePrompt(salt string) string {
+// probeText is long enough for a prefix cache of any block size up to 128.
+var probeText = func() string {
 	var b strings.Builder
-	b.WriteString(salt)
-	b.WriteString(" " + schemas.ProbeText + "\n")
+	b.WriteString(schemas.ProbeText + "\n")
 	for i, word := range strings.Fields("amber basalt cedar delta ember fjord granite harbor indigo juniper kelp lagoon marble nectar onyx pumice quartz raven saffron tundra umber velvet willow xenon yarrow zephyr") {
 		fmt.Fprintf(&b, "%d. The word %q stands for itself.\n", i+1, word)
 	}
 	b.WriteString("Answer with the single word OK and nothing else.")
 	return b.String()
+}()
+
+// A Probe finds out what a server takes.
+type Probe struct {
+	API  *api.API
+	Kind Server // as Detect told it
+	Send Send
+	Salt string // makes the probe's conversation unlike any other
+	// Patience is how long a server is waited for that answers 429, 503 or the like.
+	Patience time.Duration
+	// Note is told, after the first such answers, why the probe waits.
+	Note func(why string)
+
+	// CachedMost is, after Run, the most cached tokens that the server told.
+	CachedMost int64
+
+	found  schemas.Probe
+	want   api.Params
+	use    api.Params
+	limits map[string]bool // names that were tried
 }
 
-// Probe finds out which of the wanted parameters the server takes, by sending one short request and
+// ProbeError is the error of a server that answers no form of the probe's request.
+type ProbeError struct {
+	Kind string // the failure's, as in a row
+	Text string
+}
+
+func (e *ProbeError) Error() string { return "probe: " + e.Text }
+
+// Run finds out which of the wanted parameters the server takes, by sending one short request and
 // falling back in steps as long as it refuses: first continuous_usage_stats goes, then stream_options, then
 // the token limit's name changes, then ignore_eos and min_tokens go; a parameter that the refusal names goes
 // first. want is what the run is going to send; use is the same with what the server did not take taken
-// out, and nothing else changed. salt makes the probe's prompt its own.
+// out, and nothing else changed.
 //
-// The error is a server that answers no form of the request; it says what the server said.
-func Probe(ctx context.Context, a *api.API, want api.Params, salt string, send Send) (found schemas.Probe, use api.Params, err error) {
-	use = want
-	if use.TokenLimit == "" {
-		use.TokenLimit = a.TokenLimits[0]
+// That ignore_eos and min_tokens were taken proves nothing, since some servers ignore what they do not know: they are
+// believed where the kind of the server has them, or where the same request without them ends earlier.
+//
+// The error is a *ProbeError for a server that answers no form of the request, with what it said.
+func (b *Probe) Run(ctx context.Context, want api.Params) (found schemas.Probe, use api.Params, err error) {
+	b.want, b.use = want, want
+	if b.use.TokenLimit == "" {
+		b.use.TokenLimit = b.API.TokenLimits[0]
 	}
-	chatty := a.Kind == api.Chat || a.Kind == api.Completions
+	chatty := b.API.Kind == api.Chat || b.API.Kind == api.Completions
 	if !chatty || !want.Stream {
-		use.IncludeUsage, use.ContinuousUsage = false, false
+		b.use.IncludeUsage, b.use.ContinuousUsage = false, false
 	}
-	use.IncludeUsage = use.IncludeUsage || use.ContinuousUsage
-	limits := map[string]bool{use.TokenLimit: true} // names that were tried
-	prompt := probePrompt(salt)
-	busy := 0
-	for try := 0; ; try++ {
-		if try == maxProbes {
-			return found, use, fmt.Errorf("probe: no answer after %d requests: %s", try, strings.Join(found.Steps, "; "))
+	b.use.IncludeUsage = b.use.IncludeUsage || b.use.ContinuousUsage
+	b.limits = map[string]bool{b.use.TokenLimit: true}
+	row, err := b.accepted(ctx)
+	if err == nil {
+		b.settle(row)
+		err = b.endings(ctx, row)
+	}
+	if err == nil {
+		err = b.look(ctx)
+	}
+	return b.found, b.use, err
+}
+
+// params gives the parameters of the probe's requests.
+func (b *Probe) params() api.Params {
+	p := b.use
+	p.OutputTokens = probeTokens
+	if p.MinTokens > 0 {
+		p.MinTokens = probeTokens
+	}
+	return p
+}
+
+// step sends one request and notes what came of it.
+func (b *Probe) step(ctx context.Context, what string, p *api.Params) (row *schemas.Request, ok bool, err error) {
+	row = b.Send(ctx, b.Salt, probeText, p)
+	if ctx.Err() != nil {
+		return row, false, fmt.Errorf("probe: %w", context.Cause(ctx))
+	}
+	ok = row.Status == string(schemas.StatusOK) || row.Status == string(schemas.StatusEmpty)
+	said := reason(row)
+	if ok {
+		said = success(row)
+		if row.CachedTokens != nil {
+			yes := true
+			b.found.CachedTokens = &yes
+			b.CachedMost = max(b.CachedMost, *row.CachedTokens)
 		}
-		p := use
-		p.OutputTokens = probeTokens
-		if p.MinTokens > 0 {
-			p.MinTokens = probeTokens
-		}
-		row := send(ctx, prompt, &p)
-		said := describe(&p) + ": "
-		if ctx.Err() != nil {
-			return found, use, fmt.Errorf("probe: %w", context.Cause(ctx))
+	}
+	if what = what + ": " + said; !slices.Contains(b.found.Steps, what) {
+		b.found.Steps = append(b.found.Steps, what)
+	}
+	return row, ok, nil
+}
+
+// accepted gives the row of the first form of the request that the server takes.
+func (b *Probe) accepted(ctx context.Context) (*schemas.Request, error) {
+	begin := time.Now()
+	told := false
+	for try := 0; try < maxProbes; {
+		p := b.params()
+		row, ok, err := b.step(ctx, describe(&p), &p)
+		if err != nil {
+			return nil, err
 		}
 		kind := ""
 		if row.ErrorKind != nil {
 			kind = *row.ErrorKind
 		}
 		switch {
-		case row.Status == string(schemas.StatusOK) || row.Status == string(schemas.StatusEmpty):
-			found.Steps = append(found.Steps, said+success(row))
+		case ok:
 			// A limit that was not held is a name that the server does not know.
 			if n := row.CompletionTokens; n != nil && *n > probeTokens && row.TokenSource != nil && *row.TokenSource == schemas.TokensFromUsage {
-				if name := nextLimit(a, limits); name != "" {
-					use.TokenLimit = name
-					continue
+				if name := nextLimit(b.API, b.limits); name != "" {
+					b.use.TokenLimit = name
+					break
 				}
-				found.Steps = append(found.Steps, "the server held none of the limits: answers may be longer than asked")
+				b.found.Steps = append(b.found.Steps, "the server held none of the limits: answers may be longer than asked")
 			}
-			settle(&found, &want, &use, row)
-			return found, use, look(ctx, &found, &use, prompt, send)
+			return row, nil
 		case kind == api.KindBadRequest:
-			found.Steps = append(found.Steps, said+reason(row))
-			if !fallBack(a, &use, limits, row) {
-				return found, use, fmt.Errorf("probe: the server refuses the request in every form: %s", reason(row))
+			if !fallBack(b.API, &b.use, b.limits, row) {
+				return nil, &ProbeError{kind, "the server refuses the request in every form: " + reason(row)}
 			}
-		case (kind == api.KindOverloaded || kind == api.KindRateLimited || kind == api.KindLoading) && busy < 5:
-			busy++
-			found.Steps = append(found.Steps, said+reason(row))
+		case kind == api.KindOverloaded || kind == api.KindRateLimited || kind == api.KindLoading:
+			const pause = time.Second
+			waited := time.Since(begin)
+			if waited+pause > b.Patience {
+				return nil, &ProbeError{kind, fmt.Sprintf("still refused after %v: %s", waited.Round(time.Second), reason(row))}
+			}
+			if !told && waited >= 2*pause {
+				told = true
+				b.Note(reason(row))
+			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Duration(busy) * time.Second):
+			case <-time.After(pause):
 			}
+			continue // it says nothing of the form
 		default:
-			found.Steps = append(found.Steps, said+reason(row))
-			return found, use, errors.New("probe: " + reason(row))
+			return nil, &ProbeError{kind, reason(row)}
 		}
+		try++
 	}
+	return nil, &ProbeError{"", fmt.Sprintf("no answer after %d requests: %s", maxProbes, strings.Join(b.found.Steps, "; "))}
 }
 
 // fallBack takes one parameter out, or gives the token limit its next name; false when nothing is left.
@@ -147,74 +219,107 @@ func nextLimit(a *api.API, tried map[string]bool) string {
 }
 
 // settle writes down what the accepted request showed, and takes out what was taken but had no effect.
-func settle(found *schemas.Probe, want, use *api.Params, row *schemas.Request) {
-	found.TokenLimitName = use.TokenLimit
+func (b *Probe) settle(row *schemas.Request) {
+	b.found.TokenLimitName = b.use.TokenLimit
 	usage := row.TokenSource != nil && *row.TokenSource == schemas.TokensFromUsage
-	found.Usage = &usage
-	tokens := int64(0)
-	if row.CompletionTokens != nil && usage {
-		tokens = *row.CompletionTokens
-	}
-	if want.ContinuousUsage {
-		sent := use.ContinuousUsage && len(row.ChunkTokens) > 0
+	b.found.Usage = &usage
+	if b.want.ContinuousUsage {
+		sent := b.use.ContinuousUsage && len(row.ChunkTokens) > 0
 		switch {
-		case !sent && use.ContinuousUsage && len(row.ChunkNS) <= 1:
+		case !sent && b.use.ContinuousUsage && len(row.ChunkNS) <= 1:
 			// An answer of one chunk, which also finishes, shows nothing either way.
-		case !sent && use.ContinuousUsage:
-			use.ContinuousUsage = false
-			found.Steps = append(found.Steps, "continuous_usage_stats was taken but had no effect: it is left out")
+		case !sent && b.use.ContinuousUsage:
+			b.use.ContinuousUsage = false
+			b.found.Steps = append(b.found.Steps, "continuous_usage_stats was taken but had no effect: it is left out")
 			fallthrough
 		default:
-			found.ContinuousUsage = &sent
+			b.found.ContinuousUsage = &sent
 		}
 	}
-	if want.IgnoreEOS {
-		works := use.IgnoreEOS
-		if works && usage && tokens < probeTokens {
-			works, use.IgnoreEOS = false, false
-			found.Steps = append(found.Steps, fmt.Sprintf("ignore_eos was taken but had no effect (%d tokens of %d asked for): it is left out", tokens, probeTokens))
-		}
-		found.IgnoreEOS = &works
-	}
-	if want.MinTokens > 0 {
-		works := use.MinTokens > 0
-		if works && usage && tokens < probeTokens {
-			works, use.MinTokens = false, 0
-			found.Steps = append(found.Steps, fmt.Sprintf("min_tokens was taken but had no effect (%d tokens of %d asked for): it is left out", tokens, probeTokens))
-		}
-		found.MinTokens = &works
-	}
-	if row.Streamed != nil && !*row.Streamed && want.Stream {
-		found.Steps = append(found.Steps, "the answer came whole although a stream was asked for: there will be no time to first token")
+	if row.Streamed != nil && !*row.Streamed && b.want.Stream {
+		b.found.Steps = append(b.found.Steps, "the answer came whole although a stream was asked for: there will be no time to first token")
 	}
 	if row.Status == string(schemas.StatusEmpty) {
-		found.Steps = append(found.Steps, "the answer had no token")
-	}
-	if row.CachedTokens != nil {
-		yes := true
-		found.CachedTokens = &yes
+		b.found.Steps = append(b.found.Steps, "the answer had no token")
 	}
 }
 
-// look sends the same prompt again where the usage did not say how much of it was cached: some servers
-// leave the count out when it is 0.
-func look(ctx context.Context, found *schemas.Probe, use *api.Params, prompt string, send Send) error {
-	if found.CachedTokens != nil || !*found.Usage {
+// endsAnswers says which kinds of servers have the parameters that keep an answer from ending early, as far as that is
+// known: see the table in api/README.md.
+var endsAnswers = map[Server]struct{ ignoreEOS, minTokens bool }{
+	VLLM: {true, true}, SGLang: {true, true}, TensorRTLLM: {true, true}, Dynamo: {true, true}, Simulated: {true, true},
+	LlamaCpp: {true, false}, Ollama: {}, LMStudio: {}, TGI: {},
+}
+
+// endings settles whether ignore_eos and min_tokens work. row is the accepted request's.
+func (b *Probe) endings(ctx context.Context, row *schemas.Request) error {
+	counted := *b.found.Usage && row.CompletionTokens != nil
+	tokens := int64(0)
+	if counted {
+		tokens = *row.CompletionTokens
+	}
+	has, known := endsAnswers[b.Kind]
+	proven := false
+	if sent := b.use.IgnoreEOS || b.use.MinTokens > 0; sent && !known && counted && tokens >= probeTokens {
+		p := b.params()
+		p.IgnoreEOS, p.MinTokens = false, 0
+		row, ok, err := b.step(ctx, "the same without what keeps answers from ending", &p)
+		if err != nil {
+			return err
+		}
+		proven = ok && row.CompletionTokens != nil && *row.CompletionTokens < probeTokens
+	}
+	for _, e := range []struct {
+		name         string
+		wanted, sent bool
+		has          bool
+		drop         func()
+		found        **bool
+	}{
+		{"ignore_eos", b.want.IgnoreEOS, b.use.IgnoreEOS, has.ignoreEOS, func() { b.use.IgnoreEOS = false }, &b.found.IgnoreEOS},
+		{"min_tokens", b.want.MinTokens > 0, b.use.MinTokens > 0, has.minTokens, func() { b.use.MinTokens = 0 }, &b.found.MinTokens},
+	} {
+		works := e.sent
+		switch {
+		case !e.wanted:
+			continue
+		case !e.sent:
+		case counted && tokens < probeTokens:
+			works = false
+			b.found.Steps = append(b.found.Steps, fmt.Sprintf("%s was taken but had no effect (%d tokens of %d asked for): it is left out", e.name, tokens, probeTokens))
+		case known && !e.has:
+			works = false
+			b.found.Steps = append(b.found.Steps, fmt.Sprintf("%s was taken, but servers of the kind %s ignore it: it is left out", e.name, b.Kind))
+		case !known && !proven:
+			b.found.Steps = append(b.found.Steps, e.name+" was taken, but nothing shows that it has an effect: it is sent all the same")
+			continue // neither yes nor no
+		}
+		if !works {
+			e.drop()
+		}
+		*e.found = &works
+	}
+	return nil
+}
+
+// look sends the same conversation again where the usage did not tell a count of cached tokens above 0: some servers
+// leave the count out when it is 0, and some tell 0 whatever came from the cache.
+func (b *Probe) look(ctx context.Context) error {
+	if b.CachedMost > 0 || !*b.found.Usage {
 		return nil
 	}
-	p := *use
+	p := b.use
 	p.OutputTokens, p.IgnoreEOS, p.MinTokens = 1, false, 0
-	row := send(ctx, prompt, &p)
-	if ctx.Err() != nil {
-		return fmt.Errorf("probe: %w", context.Cause(ctx))
+	if _, _, err := b.step(ctx, "the same prompt again", &p); err != nil {
+		return err
 	}
-	yes := row.CachedTokens != nil
-	found.CachedTokens = &yes
 	said := "the usage does not tell cached tokens"
-	if yes {
-		said = fmt.Sprintf("the usage tells cached tokens (%d)", *row.CachedTokens)
+	if yes := b.found.CachedTokens != nil; yes {
+		said = fmt.Sprintf("the usage tells cached tokens, %d at most", b.CachedMost)
+	} else {
+		b.found.CachedTokens = &yes
 	}
-	found.Steps = append(found.Steps, "the same prompt again: "+said)
+	b.found.Steps = append(b.found.Steps, said)
 	return nil
 }
 

@@ -234,6 +234,12 @@ func (c *Client) Origin() string { return c.target.origin }
 // HTTP2 tells whether the server is spoken to by HTTP/2: that was asked for, or it speaks nothing else.
 func (c *Client) HTTP2() bool { return c.o.HTTP2 || c.useHTTP.Load() && !c.fallback.proxied }
 
+// Endpoint gives the URL that turns are sent to, without what may be secret.
+func (c *Client) Endpoint() string {
+	path, _, _ := strings.Cut(c.path, "?")
+	return c.target.origin + path
+}
+
 // Path gives the path of the server's base URL, "" for none.
 func (c *Client) Path() string { return c.target.basePath }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+
+	"parley/replay/internal/api"
 )
 
 // maxFetch is the limit in bytes of what Fetch reads.
@@ -62,3 +64,6 @@ func (c *Client) Fetch(ctx context.Context, method, path string, body []byte) (s
 	}
 	return resp.StatusCode, resp.Header, response, nil
 }
+
+// Clean blots the client's secrets out of a text and makes it fit for a terminal.
+func (c *Client) Clean(text string) string { return api.Clean(text, c.common.Load().secrets) }
