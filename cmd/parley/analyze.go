@@ -41,6 +41,7 @@ type analyzeCommand struct {
 
 	Baseline  []string `group:"Comparison" sep:"none" placeholder:"RUN" help:"Compare with these runs: files, folders or globs. Several runs a side tell a change from chance; one a side is described. Repeatable."`
 	Gate      []string `group:"Comparison" sep:"none" placeholder:"CONDITION" help:"What must hold, such as 'ttft.p99 < +5%', 'error_rate < 1%' or 'verdict >= SUSPECT'. Exit code 3 if one failed, 4 if none failed and one is undecided. Repeatable."`
+	History   string   `group:"Comparison" type:"path" placeholder:"DIR" help:"Read all runs and plans below this folder as a history: a line per figure and configuration over time, and where it changed."`
 	Undecided string   `group:"Comparison" default:"" enum:",pass,fail" placeholder:"pass|fail" help:"Let undecided gates count as held (pass) or as failed (fail)."`
 }
 
@@ -52,7 +53,8 @@ func (analyzeCommand) Help() string {
   parley analyze run.parquet --by turn --slo ttft=500ms --slo tpot=50ms --html report.html
   parley analyze after.parquet --baseline before.parquet        # one run a side: a description
   parley analyze 'after/*.parquet' --baseline 'before/*.parquet' --gate 'ttft.p99 < +5%' --format markdown
-  parley analyze 'sweep/*.parquet' --gpus 8 --format csv
+  parley analyze runs/ --gpus 8              # a plan of replay: a row for each level, the knee, the capacity
+  parley analyze --history nightly/ --html history.html
   parley analyze run.parquet --format llm-d -o report.json --fact hw=H100 --fact tp=8 --fact framework_version=0.14.0
   parley analyze run.parquet --format mlperf-endpoints -o submission --facts system.yaml
   parley analyze run.parquet.journal          # a run that is going on, or was killed
@@ -63,6 +65,9 @@ func (analyzeCommand) Help() string {
 func (c *analyzeCommand) run(ctx context.Context, p *program, ui *ui) (err error) {
 	if c.Schema != "" {
 		return printSchema(p.stdout, c.Schema)
+	}
+	if c.History != "" {
+		return c.history(ctx, p, ui)
 	}
 	if len(c.Inputs) == 0 {
 		return usageError(errors.New("no input: give result files, folders or the journal of a run"))
@@ -144,6 +149,42 @@ func (c *analyzeCommand) fit(ctx context.Context, p *program, runs *analyze.Runs
 		err = usageError(fmt.Errorf("--fit prints table or json, not %s", c.Format))
 	}
 	return err
+}
+
+// history prints what runs over a long time say.
+func (c *analyzeCommand) history(ctx context.Context, p *program, ui *ui) error {
+	if len(c.Inputs) > 0 || len(c.Baseline) > 0 || len(c.Gate) > 0 || len(c.By) > 0 || c.Arrow != "" || c.Output != "" {
+		return usageError(errors.New("--history: reads all runs below its folder: leave inputs, --baseline, --gate, --by, --arrow and --output out"))
+	}
+	o, err := c.options()
+	if err != nil {
+		return usageError(err)
+	}
+	if c.HTML != "" {
+		if err := schemas.CheckOutput(c.HTML, c.Force); err != nil {
+			return usageError(err)
+		}
+	}
+	h, err := analyze.ReadHistory(ctx, c.History, o)
+	if err != nil {
+		return fmt.Errorf("--history: %w", err)
+	}
+	if err := render.WriteHistory(p.stdout, render.Format(c.Format), h); err != nil || c.HTML == "" {
+		return err
+	}
+	f, err := createText(c.HTML, c.Force)
+	if err != nil {
+		return err
+	}
+	defer f.drop()
+	if err := report.WriteHistory(f, h); err != nil {
+		return fmt.Errorf("write %s: %w", c.HTML, err)
+	}
+	if err := f.finish(); err != nil {
+		return err
+	}
+	ui.note("the page is %s", c.HTML)
+	return nil
 }
 
 // gatesCode gives the exit code of what became of the gates.
