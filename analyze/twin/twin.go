@@ -12,10 +12,11 @@
 //	time = a + b x decoding sequences + c x prompt tokens
 //
 // by weighted least squares (the noise is relative), without the outliers beyond four deviations; the intervals
-// are percentiles of a bootstrap over twenty stretches of time, since neighbouring steps are alike. The budget is the
+// are percentiles of a bootstrap over twenty stretches of time, since neighbouring steps are alike. What is left is the
+// server's mood: steps of one second differ by its jitter, seconds by its drift. The budget is the
 // one of the usual sizes that leaves the least unexplained. The delay before the queue is the one that puts the most
 // requests into the step that they were seen in. Blocks are the tokens held by the requests under way by the server's
-// share of its cache in use.
+// share of its cache in use, and a block's size is what all counts of cached tokens are multiples of.
 //
 // # What it does not know
 //
@@ -51,9 +52,12 @@ type Fit struct {
 	PerToken    Value   `json:"per_token_ms"`    // c
 	Delay       float64 `json:"delay_ms"`        // from sending until the request stands in the queue
 	Jitter      float64 `json:"jitter"`          // half the width of a step's own factor
+	Drift       float64 `json:"drift"`           // deviation of the logarithm of the factor that wanders
+	DriftTime   float64 `json:"drift_time_s"`    // in which that forgets
 	Budget      int     `json:"budget"`          // tokens computed in a step; 0: the run did not show one
 	Sequences   int     `json:"sequences"`       // that run at once; 0: the run did not show a limit
-	Blocks      *Value  `json:"blocks"`          // of 16 tokens; null: the server's figures do not tell
+	BlockSize   int     `json:"block_tokens"`    // tokens of a block
+	Blocks      *Value  `json:"blocks"`          // null: the server's figures do not tell
 
 	Steps    int      `json:"steps"`    // that the estimates come from
 	Explains float64  `json:"explains"` // share of the variance of their times
@@ -70,8 +74,11 @@ type Seen struct {
 	Found       float64 `json:"found"`       // share found in the cache of the prompt tokens that an infinite one has; -1 unknown
 }
 
-// BlockSize is the tokens of a block, as Blocks counts them.
-const BlockSize = 16
+// wild is the drift above which a run of minutes tells too little of the slow moments that make a p95.
+const wild = 0.15
+
+// A cache that finds prefixes token by token, or that says nothing of them, is taken to have blocks of such a size.
+const usualBlock, leastBlock = 16, 8
 
 // ErrUnlike means that a run cannot be understood as one of an engine that batches in steps.
 var ErrUnlike = errors.New("no twin")
@@ -105,8 +112,12 @@ func Of(rows []schemas.Request, samples []schemas.Sample) (*Fit, error) {
 	if err := f.solve(list, steps); err != nil {
 		return nil, err
 	}
+	if f.Drift > wild {
+		f.Notes = append(f.Notes, fmt.Sprintf("the server's speed wandered by %.0f %% in the run: the twin does not know the tail of its latencies, which hangs on when it was slow", 100*f.Drift))
+	}
 	f.findDelay(list, steps)
 	f.Seen = seen(rows, samples)
+	f.BlockSize = blockSize(rows)
 	f.findLimits(rows, samples)
 	return f, nil
 }
@@ -256,11 +267,13 @@ type outcome struct {
 	unexplained float64 // mean relative distance
 	explains    float64
 	jitter      float64
+	drift       float64
+	driftTime   float64 // seconds
 }
 
 func (o *outcome) to(f *Fit) {
 	f.Step, f.PerSequence, f.PerToken = o.v[0], o.v[1], o.v[2]
-	f.Steps, f.Explains, f.Jitter = o.n, o.explains, o.jitter
+	f.Steps, f.Explains, f.Jitter, f.Drift, f.DriftTime = o.n, o.explains, o.jitter, o.drift, o.driftTime
 }
 
 // stretches is the number of stretches of time that are drawn from for intervals, and draws how often.
@@ -310,7 +323,7 @@ func regress(steps []step) *outcome {
 		}
 	}
 	o := &outcome{n: len(use)}
-	var mean, sq, left, rel2 float64
+	var mean, sq, left float64
 	for _, s := range use {
 		mean += s.lasted / float64(len(use))
 	}
@@ -318,14 +331,12 @@ func regress(steps []step) *outcome {
 		sq += (s.lasted - mean) * (s.lasted - mean)
 		d := s.lasted - predict(s)
 		left += d * d
-		rel2 += math.Pow(d/predict(s), 2)
 	}
 	for _, s := range all {
 		o.unexplained += min(1, math.Abs(s.lasted/predict(s)-1)) / float64(len(all))
 	}
 	o.explains = 1 - left/sq
-	// A factor that is even from 1-j to 1+j has a deviation of j by the root of 3.
-	o.jitter = min(0.9, math.Sqrt(3*rel2/float64(len(use))))
+	o.mood(all, predict)
 	// Stretches of time, drawn anew.
 	var parts [stretches]normal
 	first, last := use[0].end, use[len(use)-1].end+1
@@ -348,6 +359,61 @@ func regress(steps []step) *outcome {
 		o.v[k] = Value{beta[k], min(beta[k], drawn[k][draws/40]), max(beta[k], drawn[k][draws-1-draws/40])}
 	}
 	return o
+}
+
+// mood finds how much steps differ from what is expected: those of one second from each other (jitter), and the
+// seconds from each other (drift).
+func (o *outcome) mood(steps []*step, predict func(*step) float64) {
+	const second = int64(time.Second)
+	type sums struct{ n, mean, sq float64 }
+	seconds := map[int64]*sums{}
+	for _, s := range steps {
+		v := math.Log(max(s.lasted, 1e-3) / predict(s))
+		v = max(-1, min(1, v)) // what was no step of the server, or a stall
+		at := seconds[s.end/second]
+		if at == nil {
+			at = &sums{}
+			seconds[s.end/second] = at
+		}
+		at.n++
+		d := v - at.mean
+		at.mean += d / at.n
+		at.sq += d * (v - at.mean)
+	}
+	var within, free, mean, n, noise float64
+	for _, a := range seconds {
+		if a.n >= 5 {
+			within += a.sq
+			free += a.n - 1
+			mean += a.mean
+			n++
+		}
+	}
+	if n < 5 {
+		return
+	}
+	within /= free
+	mean /= n
+	var between, together, pairs float64
+	for at, a := range seconds {
+		if a.n < 5 {
+			continue
+		}
+		between += (a.mean - mean) * (a.mean - mean) / (n - 1)
+		noise += within / a.n / n
+		if next := seconds[at+1]; next != nil && next.n >= 5 {
+			together += (a.mean - mean) * (next.mean - mean)
+			pairs++
+		}
+	}
+	// A factor that is even from 1-j to 1+j has a deviation of j by the root of 3.
+	o.jitter = min(0.9, math.Sqrt(3*within))
+	slow := max(0, between-noise)
+	o.drift = min(1, math.Sqrt(slow))
+	o.driftTime = 1
+	if share := together / max(pairs, 1) / max(slow, 1e-12); slow > 0 && share > 0.1 && pairs >= 5 {
+		o.driftTime = min(60, -1/math.Log(min(0.98, share)))
+	}
 }
 
 // normal is the normal equations of weighted least squares.
@@ -530,7 +596,7 @@ func (f *Fit) findLimits(rows []schemas.Request, samples []schemas.Sample) {
 	for _, m := range at {
 		most = max(most, m["running"])
 	}
-	shared := sharedBlocks(rows)
+	shared := sharedTokens(rows) / f.BlockSize
 	var sizes []float64
 	for t, m := range at {
 		if m["waiting"] > 0 {
@@ -539,7 +605,7 @@ func (f *Fit) findLimits(rows []schemas.Request, samples []schemas.Sample) {
 				full++
 			}
 		}
-		if u := m["kv_usage"]; u > 0.01 {
+		if u := m["kv_usage"]; u > 0.001 {
 			blocks := 0
 			for i := range rows {
 				r := &rows[i]
@@ -550,7 +616,7 @@ func (f *Fit) findLimits(rows []schemas.Request, samples []schemas.Sample) {
 				if blocks > 0 { // what all begin with is held once
 					blocks -= shared
 				}
-				blocks += (int(*r.PromptTokens) + n + BlockSize - 1) / BlockSize
+				blocks += (int(*r.PromptTokens) + n + f.BlockSize - 1) / f.BlockSize
 			}
 			if blocks > 0 {
 				sizes = append(sizes, float64(blocks)/u)
@@ -571,8 +637,24 @@ func (f *Fit) findLimits(rows []schemas.Request, samples []schemas.Sample) {
 	}
 }
 
-// sharedBlocks gives the blocks that first prompts have in common: what the cache had of them, at the median.
-func sharedBlocks(rows []schemas.Request) int {
+// blockSize gives the size of which all counts of cached tokens are multiples.
+func blockSize(rows []schemas.Request) int {
+	size := int64(0)
+	for i := range rows {
+		if c := rows[i].CachedTokens; c != nil {
+			for a := *c; a != 0; {
+				size, a = a, size%a
+			}
+		}
+	}
+	if size == 0 {
+		return usualBlock
+	}
+	return max(leastBlock, int(size))
+}
+
+// sharedTokens gives the tokens that first prompts have in common: what the cache had of them, at the median.
+func sharedTokens(rows []schemas.Request) int {
 	var cached []int64
 	for i := range rows {
 		if r := &rows[i]; r.Turn == 0 && r.Instance == 0 && r.CachedTokens != nil && r.ParentID == nil {
@@ -583,7 +665,7 @@ func sharedBlocks(rows []schemas.Request) int {
 		return 0
 	}
 	slices.Sort(cached)
-	return int(cached[len(cached)/2]) / BlockSize
+	return int(cached[len(cached)/2])
 }
 
 // Query gives the parameters of a simulated server that is the twin.
@@ -595,9 +677,13 @@ func (f *Fit) Query() url.Values {
 	q.Set("step_token", ms(f.PerToken.Estimate))
 	q.Set("base", ms(f.Delay))
 	q.Set("jitter", strconv.FormatFloat(f.Jitter, 'f', 4, 64))
+	if f.Drift > 0.005 {
+		q.Set("drift", strconv.FormatFloat(f.Drift, 'f', 4, 64))
+		q.Set("drift_time", time.Duration(f.DriftTime*1e9).Round(time.Millisecond).String())
+	}
 	q.Set("budget", strconv.Itoa(f.Budget))
 	q.Set("slots", strconv.Itoa(f.Sequences))
-	q.Set("block", strconv.Itoa(BlockSize))
+	q.Set("block", strconv.Itoa(f.BlockSize))
 	if f.Blocks != nil {
 		q.Set("cache_blocks", strconv.Itoa(int(f.Blocks.Estimate)))
 	}
@@ -610,11 +696,14 @@ func (f *Fit) Beyond(rows []schemas.Request, samples []schemas.Sample) []string 
 	now, was := seen(rows, samples), f.Seen
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if f.Drift > wild {
+		say("the tail of latencies, since the server's speed wandered by %.0f %% in the fitted run", 100*f.Drift)
+	}
 	if now.Requests > was.Requests*3/2+1 {
 		say("%d requests at once, and the fitted run had at most %d", now.Requests, was.Requests)
 	}
-	if f.Blocks != nil && float64(now.Held) > 0.9*f.Blocks.Low*BlockSize && was.KVUsage < 0.9 {
-		say("requests that hold %d tokens at once, of a cache of %.0f that the fitted run filled to %.0f %%", now.Held, f.Blocks.Estimate*BlockSize, 100*was.KVUsage)
+	if f.Blocks != nil && float64(now.Held) > 0.9*f.Blocks.Low*float64(f.BlockSize) && was.KVUsage < 0.9 {
+		say("requests that hold %d tokens at once, of a cache of %.0f that the fitted run filled to %.0f %%", now.Held, f.Blocks.Estimate*float64(f.BlockSize), 100*was.KVUsage)
 	}
 	if now.Preemptions > 0 && was.Preemptions == 0 {
 		say("%.0f preemptions, of which the fitted run had none", now.Preemptions)
@@ -643,12 +732,13 @@ func (f *Fit) String() string {
 	line("a decoding sequence", f.PerSequence, 4, "ms", "b")
 	line("a prompt token", f.PerToken, 5, "ms", "c")
 	fmt.Fprintf(&b, "%-22s %.2f ms  before the queue\n", "delay", f.Delay)
+	fmt.Fprintf(&b, "%-22s steps by %.0f %%; seconds by %.0f %%, for about %.1f s\n", "differ", 100*f.Jitter/math.Sqrt(3), 100*f.Drift, f.DriftTime)
 	count("budget of a step", f.Budget, "tokens", "no prompt was spread over steps")
 	count("sequences at once", f.Sequences, "at most", "nothing waited at a limit")
 	if f.Blocks != nil {
-		line("blocks of 16 tokens", *f.Blocks, 0, "", "the cache")
+		line("blocks", *f.Blocks, 0, "", fmt.Sprintf("the cache; %d tokens each", f.BlockSize))
 	} else {
-		fmt.Fprintf(&b, "%-22s not known  the server's figures do not tell\n", "blocks of 16 tokens")
+		fmt.Fprintf(&b, "%-22s not known, of %d tokens each  the server's figures do not tell\n", "blocks", f.BlockSize)
 	}
 	fmt.Fprintf(&b, "%-22s %d steps, %.0f %% of whose variance this explains\n", "from", f.Steps, 100*f.Explains)
 	fmt.Fprintf(&b, "%-22s up to %d requests at once that hold %d tokens\n", "known", f.Seen.Requests, f.Seen.Held)

@@ -75,6 +75,9 @@ func TestTwin(t *testing.T) {
 			if math.Abs(f.Delay-float64(e.Delay)/1e6) > 2 {
 				t.Errorf("delay %.2f ms, want %v", f.Delay, e.Delay)
 			}
+			if math.Abs(f.Drift-e.Drift) > 0.02 || math.Abs(f.Jitter-e.Jitter) > 0.03 {
+				t.Errorf("drift %.3f, want %.3f; jitter %.3f, want %.3f", f.Drift, e.Drift, f.Jitter, e.Jitter)
+			}
 			if name == "small" && (f.Sequences != 12 || f.Budget != 512) || name != "small" && f.Sequences != 0 {
 				t.Errorf("%d sequences, budget %d", f.Sequences, f.Budget)
 			}
@@ -119,7 +122,11 @@ func TestTwinDoesNotKnow(t *testing.T) {
 			t.Errorf("%q lacks %q", far, want)
 		}
 	}
-	// One token at a time for each, whatever runs beside it, is no engine that batches.
+	e.Drift, e.DriftTime = 0.4, 5*time.Second
+	if f, err := twin.Of(play(t, 8, e).Rows, nil); err != nil || !strings.Contains(f.String(), "speed wandered") || len(f.Beyond(seen.Rows, nil)) == 0 {
+		t.Errorf("a server whose speed wanders: %v\n%s", err, f)
+	}
+	e.Drift = 0
 	var rows []schemas.Request
 	for i := range 10 {
 		rows = append(rows, seen.Rows[i])

@@ -15,10 +15,11 @@ run() {
 # then not worth much, but the demonstration goes on.
 replay() { run "$parley" replay "$@" || [ $? -eq 3 ]; }
 
-run "$parley" generate -o "$demo/chat.parquet" --preset chat -n 300 --seed 7
-replay "$demo/chat.parquet" -o "$demo/run.parquet" --label cached --concurrency 64 \
-	--url 'sim:?prefill=20000&itl=2500us&slots=64' --think 0.001x --think-cap 1s --ignore-eos >"$demo/run.txt"
-replay "$demo/chat.parquet" -o "$demo/nocache.parquet" --label no-cache --concurrency 64 --requests 500 \
-	--url 'sim:?prefill=20000&itl=2500us&slots=64&cache_blocks=0' --think 0.001x --think-cap 1s --ignore-eos >"$demo/nocache.txt"
+# The server is an 8 B model on one H100, as far as continuous batching in steps goes; its mood comes from a seed.
+run "$parley" generate -o "$demo/chat.parquet" --preset chat -n 600 --seed 7
+replay "$demo/chat.parquet" -o "$demo/run.parquet" --label cached --concurrency 32 --ramp 2s --duration 30s \
+	--url 'sim:?gpu=h100&mood=0.03&drift=0.02' --think 0.001x --think-cap 1s --ignore-eos >"$demo/run.txt"
+replay "$demo/chat.parquet" -o "$demo/nocache.parquet" --label no-cache --concurrency 32 --ramp 2s --duration 15s \
+	--url 'sim:?gpu=h100&mood=0.03&drift=0.02&cache_blocks=0' --think 0.001x --think-cap 1s --ignore-eos >"$demo/nocache.txt"
 run "$parley" analyze "$demo/run.parquet" --by turn --slo ttft=200ms --slo tpot=20ms --html "$demo/report.html"
 printf '\nThe report is %s/report.html; the files are %s/*.parquet.\n' "$demo" "$demo"
