@@ -221,7 +221,7 @@ func newRunResult(r *run, f *frame, w window) *RunResult {
 	first, last, _ := f.extent(r)
 	res := &RunResult{
 		Label: r.label, RunID: r.meta.RunID, Unfinished: r.unfinished(), Simulated: r.meta.Simulated,
-		Ended: r.meta.Ended, Origin: r.meta.Origin, Duration: Num(float64(last-first) / 1e9),
+		Ended: r.meta.Ended, Origin: r.meta.Origin, Duration: Num(float64(max(last-first, 0)) / 1e9),
 		ToolVer: r.meta.ToolVersion, Seed: r.meta.Seed, Config: r.meta.Config, Dataset: r.meta.Dataset,
 		Targets: r.meta.Targets, Clock: r.meta.Clock, Host: r.meta.Host, Health: r.meta.Health,
 		Calibrated: r.meta.Calibration, Window: w.result,
@@ -564,7 +564,7 @@ func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups
 	var pops []*population
 	var at []int
 	for i, keys := range groups.keys {
-		if len(windowRows[i]) > 0 || c.arrived[i+1] > 0 {
+		if c.arrived[i+1] > 0 || a.came(windowRows[i], groups.told) {
 			at = append(at, i)
 			pops = append(pops, &population{inWindow: windowRows[i], all: rateRows[i], w: groups.windowOf(i, &a.w), arrived: c.arrived[i+1], Group: Group{Keys: keys}})
 		}
@@ -590,6 +590,14 @@ func (a *analysis) addGroups(ctx context.Context, res *RunResult, groups *groups
 		res.Groups = append(res.Groups, *g)
 	}
 	return nil
+}
+
+// came says whether there is something to tell of rows: whether one of them is more than a turn that the end of the run
+// left over. Groups of how turns ended (told) tell of those as well.
+func (a *analysis) came(rows []int32, told bool) bool {
+	return slices.ContainsFunc(rows, func(row int32) bool {
+		return told || schemas.Statuses[a.f.status[row]] != schemas.StatusNotReached
+	})
 }
 
 // divide sorts rows into groups.

@@ -63,6 +63,11 @@ func compareAll(ctx context.Context, res *Result, runs *Runs, o *Options) error 
 	if len(res.Comparisons) == 0 {
 		return fmt.Errorf("no run of the baseline has the load of one of the runs (%s): nothing to compare", strings.Join(left, ", "))
 	}
+	for _, r := range runs.list {
+		if r.meta.RunID != "" && slices.ContainsFunc(o.Baseline.list, func(b *run) bool { return b.meta.RunID == r.meta.RunID }) {
+			res.Warnings = append(res.Warnings, Warning{"own_baseline", fmt.Sprintf("%s is compared with itself: there is no difference to find", r.label)})
+		}
+	}
 	compare.Decide(res.Comparisons...)
 	for i, group := range cand {
 		checkGates(res, o, valuesOf(runs, res.Runs, group, o, false), of[i])

@@ -200,6 +200,48 @@ func TestConversationTimeByHand(t *testing.T) {
 	}
 }
 
+// A run over at once, or of a handful of turns, says nothing of steadiness, and neither does a stage.
+func TestTooShortToSay(t *testing.T) {
+	o := Options{Figures: scalarFigures, By: []GroupSpec{{Column: "turn"}}}
+	run := func(turns int, every float64, stages int64) []schemas.Request {
+		var rows []schemas.Request
+		for c := range turns {
+			at := float64(c) * every
+			row := turnRow(fmt.Sprint("c", c), 0, at, at, at, at, at+0.1, at+0.2, at+0.3)
+			if stages > 0 {
+				row.Stage = p(int64(c) * stages / int64(turns))
+			}
+			rows = append(rows, row)
+		}
+		left := turnRow("c0", 1, 0, 0, 0, 0, 0, 0, 0)
+		left = schemas.Request{ConversationID: "c0", Turn: 1, Phase: left.Phase, Status: string(schemas.StatusNotReached), Stage: rows[0].Stage}
+		return append(rows, left)
+	}
+	for _, c := range []struct {
+		name string
+		rows []schemas.Request
+		want string
+	}{
+		{"few turns", run(10, 1000, 0), "too short to say whether it was steady (10 completed turns in 9 s); the whole run is used"},
+		{"at once", run(100, 1, 0), "too short to say whether it was steady (100 completed turns in 0.0993 s); the whole run is used"},
+		{"two stages", run(16, 1000, 2), ""},
+	} {
+		r := analyzeOne(t, runOfRows(t, c.rows, &schemas.RunMeta{}, o), o)
+		if r.Window.Steady || c.want != "" && r.Window.How != c.want || strings.Contains(r.Window.How, "trend") {
+			t.Errorf("%s: window %+v", c.name, r.Window)
+		}
+		for _, w := range r.Warnings {
+			if c.want == "" && !strings.Contains(w.Text, "too short to say whether it was steady (8 completed turns in 7 s); the whole stage is used") {
+				t.Errorf("%s: %s", c.name, w.Text)
+			}
+		}
+		// Turn 1 was left over by the end of the run: there is nothing to show of it.
+		if len(r.Groups) != 1 || r.Groups[0].Keys[0].Value != "0" {
+			t.Errorf("%s: groups %+v", c.name, r.Groups)
+		}
+	}
+}
+
 // A run that ramps up for 2 s, holds for 10 s and drains for 3 s.
 func TestSteadyWindow(t *testing.T) {
 	var rows []schemas.Request
@@ -220,7 +262,7 @@ func TestSteadyWindow(t *testing.T) {
 	}
 	// One conversation after the other never is at full load together: the level is one, and all of it is steady.
 	rows = nil
-	for c := range 5 {
+	for c := range 15 {
 		at := float64(c) * 1000
 		rows = append(rows, turnRow(string(rune('a'+c)), 0, at, at, at, at, at+100, at+900, at+950))
 	}

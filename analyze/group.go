@@ -515,6 +515,7 @@ func (out *grouping) cross(o *grouping) grouping {
 type groups struct {
 	id   []int32   // group of each row
 	keys [][]Key   // of each group
+	told bool      // by how turns ended
 	time *grouping // the level that is by time or stage, or what both share; nil if none is
 	bins []int32   // with time, of each group: its bin; -1 for rows outside of all
 	// With time, of the other level (all 0 without one): the group of each row, and the group of each pair of
@@ -544,6 +545,9 @@ func groupsOf(f *frame, by []GroupSpec, w window) (*groups, error) {
 	if err != nil {
 		return nil, err
 	}
+	out.told = slices.ContainsFunc(by, func(g GroupSpec) bool {
+		return g.Column == "status" || g.Column == "error_kind" || g.Column == "ended_reason"
+	})
 	if levels[0].bins != nil && levels[1].bins != nil {
 		levels = []grouping{levels[0].cross(&levels[1]), one}
 	}

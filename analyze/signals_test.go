@@ -228,6 +228,23 @@ func TestNoFigureAcrossAGap(t *testing.T) {
 		o := Options{Figures: scalarFigures, Window: w}
 		return analyzeOne(t, runOfRows(t, rows, meta, o), o).Window, rows, middle
 	}
+	// Each stage keeps its own part.
+	rows, meta := cleanRows()
+	for i := range rows {
+		rows[i].Stage = p(int64(2*i) / int64(len(rows)))
+	}
+	o := Options{Figures: scalarFigures}
+	at := func(share float64) int64 { return *rows[int(share*float64(len(rows)-1))].SentNS }
+	meta.Sessions = []schemas.Session{{StartNS: 0}, {StartNS: at(0.3), LoadNS: at(0.3)}}
+	for i := range rows { // nothing of the first session just before the second
+		if s := *rows[i].SentNS; s > at(0.25) && s < at(0.3) {
+			rows[i] = schemas.Request{ConversationID: rows[i].ConversationID, Turn: rows[i].Turn, Phase: rows[i].Phase, Status: string(schemas.StatusNotReached), Stage: rows[i].Stage}
+		}
+	}
+	w := analyzeOne(t, runOfRows(t, rows, meta, o), o).Window
+	if w.To < Num(float64(at(0.9))/1e9) {
+		t.Errorf("the window of two stages ends at %v (%s)", w.To, w.How)
+	}
 	for kind, spec := range map[string]WindowSpec{"all": {Kind: WindowAll}, "steady": {Kind: WindowSteady}, "time": {Kind: WindowTime}} {
 		w, _, _ := window(spec)
 		if w.Seconds > 600 {

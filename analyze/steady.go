@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"parley/analyze/stat"
 	"parley/schemas"
@@ -41,10 +40,7 @@ func (f *frame) steadyWindow(r *run, w *window) []Warning {
 	stages := f.stages()
 	if len(stages) < 2 {
 		l := f.demand(r, anyStage, nil)
-		from, to, how, ok := l.steady()
-		if n, all := f.completed(from, to); ok && n < fewTurns && 2*n < all {
-			ok, how = false, fmt.Sprintf("no steady stretch: only %d of the %d completed turns were sent in what is neither start nor end; the whole run is used", n, all)
-		}
+		from, to, how, ok := l.stretch("run")
 		w.result.How = how
 		if !ok {
 			return []Warning{{"no_steady_window", how}}
@@ -64,9 +60,9 @@ func (f *frame) steadyWindow(r *run, w *window) []Warning {
 	var warnings []Warning
 	for _, stage := range stages {
 		l := f.demand(r, stage, w.stage)
-		from, to, how, ok := l.steady()
+		from, to, how, ok := l.stretch("stage")
 		if !ok {
-			from, to, how = l.first, l.last+1, strings.ReplaceAll(how, "the whole run is used", "the whole stage is used")
+			from, to = l.first, l.last+1
 		} else if d := l.level(from, to); d.what != "" {
 			ok, how = false, d.text
 			if d.change > w.drift.change {
@@ -110,16 +106,37 @@ func (f *frame) besides(s span, stages []int64) (before, after int) {
 	return before, after
 }
 
-// fewTurns is how many turns a steady window has at least, if the run has twice as many: a smoke run, whose turns
-// all start together, shows what it has.
+// fewTurns is how many turns a steady window has at least, if the run or the stage has twice as many: a smoke run, whose
+// turns all start together, shows what it has.
 const fewTurns = 11
 
+// briefSeconds is how long a load must last for anyone to say whether it was steady.
+const briefSeconds = 0.5
+
+// stretch finds the steady stretch of a run, or of a stage of it, if there is enough of it to say.
+func (l *demand) stretch(what string) (from, to int64, how string, ok bool) {
+	_, all := l.completed(0, 0)
+	lasted := float64(l.last-l.first) / 1e9
+	if all > 0 && (all < fewTurns || lasted < briefSeconds) {
+		return 0, 0, fmt.Sprintf("too short to say whether it was steady (%d completed turns in %.3g s); the whole %s is used", all, lasted, what), false
+	}
+	if from, to, how, ok = l.steady(); ok {
+		if n, _ := l.completed(from, to); n < fewTurns && 2*n < all {
+			ok, how = false, fmt.Sprintf("no steady stretch: only %d of the %d completed turns were sent in what is neither start nor end", n, all)
+		}
+	}
+	if !ok {
+		how += fmt.Sprintf("; the whole %s is used", what)
+	}
+	return from, to, how, ok
+}
+
 // completed counts the turns that completed: those sent in [from, to), and all.
-func (f *frame) completed(from, to int64) (n, all int) {
-	for row := range f.rows {
-		if f.main[row] && f.status[row] == statusOK {
+func (l *demand) completed(from, to int64) (n, all int) {
+	for row := range l.f.rows {
+		if l.mine(row) && l.f.status[row] == statusOK {
 			all++
-			if m := f.moment[row]; m >= from && m < to {
+			if m := l.f.moment[row]; m >= from && m < to {
 				n++
 			}
 		}
@@ -190,11 +207,11 @@ func (f *frame) demand(r *run, stage int64, stages []int64) *demand {
 // steady finds the stretch between warm-up and drain.
 func (l *demand) steady() (from, to int64, how string, ok bool) {
 	if l.first > l.last {
-		return 0, 0, "no conversation ran: the whole run is used", false
+		return 0, 0, "no conversation ran", false
 	}
 	steps := l.active()
 	if len(steps) < 2 {
-		return 0, 0, "no conversation ran: the whole run is used", false
+		return 0, 0, "no conversation ran", false
 	}
 	begin, end := l.first, l.last
 	usual := max(timeQuantile(steps, 0.75), 1)
@@ -219,7 +236,7 @@ func (l *demand) steady() (from, to int64, how string, ok bool) {
 		from, cause = cut, what+" had settled"
 	}
 	if float64(to-from) < steadyShare*float64(end-begin) {
-		return 0, 0, fmt.Sprintf("no steady stretch: the load stood only %s of %s; the whole run is used", spanText(from, max(from, to)), seconds(end-begin)), false
+		return 0, 0, fmt.Sprintf("no steady stretch: the load stood only %s of %s", spanText(from, max(from, to)), seconds(end-begin)), false
 	}
 	until := "the load was no longer kept up"
 	switch {

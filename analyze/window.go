@@ -243,7 +243,8 @@ func findWindow(r *run, f *frame, spec WindowSpec) (window, []Warning, error) {
 }
 
 // cutGaps takes the times out of the window in which an interrupted run was not under load, before it was resumed.
-// A steady window is of one session, the one that it has most time of: the load begins anew after a gap.
+// A steady window, and that of each stage, is of one session, the one that it has most time of: the load begins anew
+// after a gap.
 func (w *window) cutGaps(sessions []schemas.Session, f *frame, last int64) {
 	if len(sessions) < 2 {
 		return
@@ -276,13 +277,16 @@ func (w *window) cutGaps(sessions []schemas.Session, f *frame, last int64) {
 		w.result.How += ", without the gaps before the run was resumed"
 		return
 	}
-	longest := pieces[0]
-	for _, p := range pieces[1:] {
-		if p.to-p.from > longest.to-longest.from {
-			longest = p
+	w.spans = w.spans[:0] // of each stage, or of the run without stages
+	for i, p := range pieces {
+		last := len(w.spans) - 1
+		switch {
+		case i == 0 || p.stage != pieces[i-1].stage:
+			w.spans = append(w.spans, p)
+		case p.to-p.from > w.spans[last].to-w.spans[last].from:
+			w.spans[last] = p
 		}
 	}
-	w.spans = []span{longest}
 	w.result.How += "; the longest of its parts, since the run was interrupted and resumed"
 }
 
@@ -310,7 +314,7 @@ func (f *frame) extent(r *run) (first, last int64, held bool) {
 		}
 		return first, last, false
 	}
-	return 0, 0, false
+	return 0, -1, false
 }
 
 // atWork says whether a conversation that had begun still had turns when the run ended.

@@ -127,7 +127,7 @@ type Request struct {
 	TTFTMS    *float64 `parquet:"ttft_ms,optional" unit:"ms" doc:"Time to first token: first_token - sent."`
 	E2EMS     *float64 `parquet:"e2e_ms,optional" unit:"ms" doc:"End-to-end latency: last_token - sent."`
 	TPOTMS    *float64 `parquet:"tpot_ms,optional" unit:"ms" doc:"Time per output token: (last_token - first_token) / (completion_tokens - first chunk's tokens); null unless a later chunk carried a token."`
-	SendLagMS *float64 `parquet:"send_lag_ms,optional" unit:"ms" doc:"How late the turn went: sent - scheduled (waiting for a slot, the scheduler and a connection)."`
+	SendLagMS *float64 `parquet:"send_lag_ms,optional" unit:"ms" doc:"How late the last attempt went: sent - scheduled (waiting for a slot, the scheduler and a connection; of a turn that was sent again, failed attempts and the back-off after them too: attempt_ns tells when the first began)."`
 
 	Text          *string           `parquet:"text,optional,zstd" doc:"The answer's text, when --save-text asked for it."`
 	ReasoningText *string           `parquet:"reasoning_text,optional,zstd" doc:"The reasoning's text, when --save-text asked for it."`

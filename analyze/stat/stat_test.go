@@ -161,26 +161,6 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-func TestKaplanMeier(t *testing.T) {
-	// The textbook example: events 6 6 6 7 10 13 16 22 23, censored 6 9 10 11 17 19 20 25 32 32 34 35
-	// (Freireich et al., 1963): S(6) .857, S(7) .807, S(10) .753, S(13) .690, S(16) .627, S(22) .538, S(23) .448.
-	k := NewKaplanMeier([]float64{6, 6, 6, 7, 10, 13, 16, 22, 23}, []float64{6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35})
-	for i, want := range []float64{0.857, 0.807, 0.753, 0.690, 0.627, 0.538, 0.448} {
-		if got := 1 - k.below[i]; math.Abs(got-want) > 5e-4 {
-			t.Errorf("S(%v) = %v, want %v", k.times[i], got, want)
-		}
-	}
-	if m := k.Quantile(0.5); m != 23 {
-		t.Errorf("median %v, want 23", m)
-	}
-	if high := k.Quantile(0.9); !math.IsInf(high, 1) {
-		t.Errorf("p90 %v, which nobody saw", high)
-	}
-	if q := NewKaplanMeier([]float64{1, 2, 3, 4}, nil).Quantile(0.5); q != 2 {
-		t.Errorf("without censoring the median is %v", q)
-	}
-}
-
 func TestTrendTests(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	alarms := [3]int{}

@@ -69,6 +69,11 @@ class Run:
         self.db = duckdb.connect()
         self.figures = figures(moment)
         files = ", ".join("'" + f.replace("'", "''") + "'" for f in run["files"])
+        # Numbers of tokens that cannot be true are not known.
+        untrue = lambda c: f"({c} < 0 or {c} > 100000000)"
+        counts = ", ".join(f"case when {untrue(c)} then null else {c} end as {c}" for c in ("prompt_tokens", "cached_tokens", "reasoning_tokens"))
+        small = """(bytes_received > 0 and coalesce(timing_note, '') not like '%gzip%' and bytes_received <
+            completion_tokens - case when reasoning_tokens > 0 and first_token_ns = first_answer_ns then reasoning_tokens else 0 end)"""
         self.db.execute(f"""create table r as select *,
             coalesce(sent_ns, start_ns, ready_ns, scheduled_ns) as moment,
             coalesce(done_ns, last_token_ns, first_token_ns, sent_ns, start_ns) as ended,
@@ -77,7 +82,8 @@ class Run:
             case when len(chunk_ns) = 1 then (case when len(chunk_tokens) = 1 then greatest(chunk_tokens[1], coalesce(completion_tokens, 0)) else coalesce(completion_tokens, 1) end) > 1
                  when len(chunk_ns) > 1 then 2 * len(list_filter(range(2, len(chunk_ns) + 1), lambda i: chunk_ns[i] = chunk_ns[i - 1])) > len(chunk_ns) - 1
                  else false end as bursts
-            from read_parquet([{files}])""")
+            from (select * replace (case when {untrue("completion_tokens")} or {small} then null else completion_tokens end as completion_tokens)
+                from (select * replace ({counts}) from read_parquet([{files}])))""")
         w = run["window"]
         self.start, self.stop = round(w["from_s"] * 1e9), round(w["to_s"] * 1e9)
         self.kind = w["kind"]
@@ -317,9 +323,9 @@ def check_goodput(where, run, goodput, held, done, seconds, objectives):
     same(f"{where}: good turns", goodput["good"], good)
     same(f"{where}: turns sent", goodput["of"], of)
     same(f"{where}: share of good turns", goodput["share"], good / of if of else None)
-    ended, tokens = run.db.execute(f"select count(*), sum(coalesce(completion_tokens, 0)) from r where {done} and {met}").fetchone()
+    ended, known, tokens = run.db.execute(f"select count(*), count(completion_tokens), sum(completion_tokens) from r where {done} and {met}").fetchone()
     same(f"{where}: goodput", goodput["requests_per_s"], ended / seconds)
-    same(f"{where}: goodput in tokens", goodput["completion_tokens_per_s"], (tokens or 0) / seconds)
+    same(f"{where}: goodput in tokens", goodput["completion_tokens_per_s"], (tokens or 0) / seconds if known == ended else None)
 
 
 def check_fluidity(where, run, fluidity, held):

@@ -25,6 +25,7 @@ check -conversations 0 -window 5s:30s -slo e2e=500ms -by time -by url
 check -conversations 0 -by time:700ms
 check -conversations 90 -chunks 20 -clean -by url
 check -conversations 120 -turns 3 -chunks 5 -clean -seed 9 -by conversation_id
+check -conversations 6000 -turns 20 -chunks 20 -slo ttft=80ms -by turn # a longer run, of 63,000 turns
 for result in "$@"; do
 	"$python" "$here/check_duckdb.py" "$result"
 done

@@ -14,6 +14,7 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/render"
+	"parley/analyze/stat"
 	"parley/generate"
 	"parley/replay"
 	"parley/replay/load"
@@ -281,18 +282,23 @@ func replayProgress(now replay.Progress) string {
 		fmt.Fprintf(&b, "%s turns", thousands(now.Done))
 	}
 	fmt.Fprintf(&b, " | %d in flight, %d conversations | %.1f req/s, %.0f tok/s | TTFT p50 %s p99 %s | %s errors",
-		now.InFlight, now.Active, now.RequestsPerS, now.TokensPerS, milliseconds(now.TTFTP50), milliseconds(now.TTFTP99), thousands(now.Errors))
+		now.InFlight, now.Active, now.RequestsPerS, now.TokensPerS, percentile(now.TTFTP50, 0.5, now.TTFTs), percentile(now.TTFTP99, 0.99, now.TTFTs), thousands(now.Errors))
 	if now.Stopping != "" {
 		fmt.Fprintf(&b, " | stopping: %s", now.Stopping)
 	}
 	return b.String()
 }
 
-func milliseconds(d time.Duration) string {
+// percentile prints the q-quantile of n turns, marked as tables mark it where so few do not carry it.
+func percentile(d time.Duration, q float64, n int64) string {
 	if d <= 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.0f ms", float64(d)/1e6)
+	mark := "~"
+	if stat.Carries(q, float64(n)) {
+		mark = ""
+	}
+	return fmt.Sprintf("%s%.0f ms", mark, float64(d)/1e6)
 }
 
 // settle gives the run its verdict, its file and its summary, and decides the exit code. Whatever went

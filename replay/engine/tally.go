@@ -22,6 +22,7 @@ type Progress struct {
 	Errors        int64 // turns that failed
 	RequestsPerS  float64
 	TokensPerS    float64 // output tokens of the turns that ended
+	TTFTs         int64 // turns that the percentiles of TTFT are of
 	TTFTP50       time.Duration
 	TTFTP99       time.Duration
 	SendLagP99    time.Duration
@@ -115,6 +116,7 @@ func (t *tally) fill(p *Progress, now int64) {
 	us := func(h *hdrhistogram.Histogram, q float64) time.Duration {
 		return time.Duration(h.ValueAtQuantile(q)) * time.Microsecond
 	}
+	p.TTFTs = t.ttft.TotalCount()
 	p.TTFTP50, p.TTFTP99, p.SendLagP99 = us(t.ttft, 50), us(t.ttft, 99), us(t.lag, 99)
 }
 

@@ -33,6 +33,7 @@ type Spec struct {
 	Noise         uint64  // seed of what differs between two runs of one dataset
 	Repeat        int     // which repeat of its level the run is
 	StopS         float64 // the run stops after so many seconds: later turns are canceled or not reached
+	Untrue        bool    // one answer in forty or so tells a number of tokens that cannot be true
 	Looped        bool    // every other conversation is the second instance of the one before
 }
 
@@ -152,6 +153,18 @@ func (s *Spec) turn(r *schemas.Request, at *int64, noise *rand.Rand, prompt, hel
 		r.LastTokenNS, r.FirstTokenNS, r.FirstAnswerNS, r.ChunkNS, r.ChunkTokens = nil, nil, nil, nil, nil
 	case fails:
 		r.Status, r.ErrorKind, r.SawDone = string(schemas.StatusIncomplete), ptr("cut"), false
+	}
+	if s.Untrue && r.CompletionTokens != nil && asked%41 == 7 {
+		switch prompt % 4 {
+		case 0:
+			r.CompletionTokens = ptr(asked * 100_000_000)
+		case 1:
+			r.BytesReceived = asked - 1 // fewer than one a token
+		case 2:
+			r.PromptTokens = ptr(-prompt)
+		default:
+			r.BytesReceived, r.TimingNote = asked-1, ptr("gzip") // of compressed bytes that is possible
+		}
 	}
 	r.ResponseID = ptr("resp-" + r.RequestID)
 	r.Derive()

@@ -62,7 +62,7 @@ func run(args []string) error {
 		Chunks: *chunks, PerChunk: true, Cached: true,
 	}
 	if !*clean {
-		s.Failures, s.Warmup, s.Shed, s.Looped = 0.02, 600, 0.01, true
+		s.Failures, s.Warmup, s.Shed, s.Looped, s.Untrue = 0.02, 600, 0.01, true, true
 		// Stopped near its end, whatever its size: most turns have been sent by then. A turn takes its TTFT, its
 		// gaps and the think time before it.
 		turn := (1.3*s.TTFT+s.Gap*float64(s.Chunks))/1e3 + 0.2
