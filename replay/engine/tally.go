@@ -22,7 +22,7 @@ type Progress struct {
 	Errors        int64 // turns that failed
 	RequestsPerS  float64
 	TokensPerS    float64 // output tokens of the turns that ended
-	TTFTs         int64 // turns that the percentiles of TTFT are of
+	TTFTs         int64   // turns that the percentiles of TTFT are of
 	TTFTP50       time.Duration
 	TTFTP99       time.Duration
 	SendLagP99    time.Duration
