@@ -19,6 +19,23 @@
 // Prompts are cut into tokens ([Tokenize]) and the tokens into blocks whose hashes are chained, so that a block is
 // known only together with everything before it.
 //
+// # Compared with vLLM
+//
+// vLLM 0.32.0 on a processor, with a random small model and 26 blocks of 128 tokens, served 2, 6 and 16 conversations
+// of the chat preset at once without think time, answers of 120 tokens, 20 s each; beside it the batched engine with
+// step=7.3ms&step_seq=500us&step_token=32us&base=9ms&block=128&cache_blocks=25&slots=16&budget=2048&jitter=0.2 (the machine
+// was busy with other things, so what is to be compared is the shape: where the cliff is, and what happens there):
+//
+//	                       vLLM: 2       6      16     engine: 2       6      16
+//	TTFT p50, ms              28.3     646   4,067          28.4   1,066   3,589
+//	ITL p50, ms               7.84   11.31   12.39          8.28    9.23    9.28
+//	output tokens/s            108     174     213           121     202     246
+//	preemptions in the run       0       9      15             1      10      18
+//	prompts found in cache    49 %    24 %     4 %          57 %    13 %     1 %
+//
+// With a cache of 8,192 blocks, and think times of up to a second, 2, 4, 8 and 12 at once had an ITL p50 of 8.5, 10.3,
+// 16.1 and 20.9 ms at 113, 159, 225 and 243 tokens/s: ITL rises with the sequences, and the throughput levels off.
+//
 // # Truth
 //
 // The log ([Config.Log], JSON lines, one [Truth] per request) has the moments at which the server

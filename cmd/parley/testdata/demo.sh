@@ -17,9 +17,9 @@ replay() { run "$parley" replay "$@" || [ $? -eq 3 ]; }
 
 # The server is an 8 B model on one H100, as far as continuous batching in steps goes; its mood comes from a seed.
 run "$parley" generate -o "$demo/chat.parquet" --preset chat -n 600 --seed 7
-replay "$demo/chat.parquet" -o "$demo/run.parquet" --label cached --concurrency 32 --ramp 2s --duration 30s \
+replay "$demo/chat.parquet" -o "$demo/run.parquet" --label cached --concurrency 32 --ramp 2s --duration 30s --grace 4s \
 	--url 'sim:?gpu=h100&mood=0.03&drift=0.02' --think 0.001x --think-cap 1s --ignore-eos >"$demo/run.txt"
-replay "$demo/chat.parquet" -o "$demo/nocache.parquet" --label no-cache --concurrency 32 --ramp 2s --duration 15s \
+replay "$demo/chat.parquet" -o "$demo/nocache.parquet" --label no-cache --concurrency 32 --ramp 2s --duration 14s --grace 4s \
 	--url 'sim:?gpu=h100&mood=0.03&drift=0.02&cache_blocks=0' --think 0.001x --think-cap 1s --ignore-eos >"$demo/nocache.txt"
 run "$parley" analyze "$demo/run.parquet" --by turn --slo ttft=200ms --slo tpot=20ms --html "$demo/report.html"
 printf '\nThe report is %s/report.html; the files are %s/*.parquet.\n' "$demo" "$demo"
