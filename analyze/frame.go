@@ -34,6 +34,8 @@ type frame struct {
 	untrue  []int32 // rows whose server told a number of tokens that cannot be true; such counts are taken as not known
 	cut     []int32 // of them, those of whose answer's tokens that is so
 	judged  bool    // both are known
+	leftOut []int32 // rows whose server left out a count of cached tokens that was 0: see settleCaches
+	zeros   []int32 // rows whose server tells 0 cached tokens whatever came from its cache
 	unseen  []int32 // reasoning tokens of each turn that were counted and not streamed; nil: there are none
 	journal []schemas.JournalState
 
@@ -225,6 +227,7 @@ func (f *frame) derive() error {
 	f.moment = f.firstOf("sent_ns", "start_ns", "ready_ns", "scheduled_ns")
 	f.end = f.firstOf("done_ns", "last_token_ns", "first_token_ns", "sent_ns", "start_ns")
 	f.disbelieve()
+	f.settleCaches()
 	f.cluster()
 	return nil
 }
@@ -296,6 +299,14 @@ func (f *frame) takeOut(v *schemas.Vector) {
 				if !f.judged {
 					f.untrue = append(f.untrue, int32(row))
 				}
+			}
+		}
+		if v.Name == "cached_tokens" {
+			for _, row := range f.leftOut {
+				v.Ints[row] = 0
+			}
+			for _, row := range f.zeros {
+				v.Ints[row] = schemas.NullInt
 			}
 		}
 	case "completion_tokens":

@@ -64,8 +64,8 @@ func TestJobs(t *testing.T) {
 		}
 	}
 
-	// A failed sub-agent breaks its job, and a server that does not tell cached tokens leaves both sums unknown.
-	rows[1].Status, rows[5].CachedTokens = string(schemas.StatusHTTPError), nil
+	// A failed sub-agent breaks its job, and an answer without the server's counts leaves both sums unknown.
+	rows[1].Status, rows[5].CachedTokens, rows[5].TokenSource = string(schemas.StatusHTTPError), nil, p(schemas.TokensFromChunks)
 	j = analyzeOne(t, runOfRows(t, rows, &schemas.RunMeta{}, o), o).Jobs
 	if j.Ended != 29 || j.Broken != 1 || j.Uncached.Known() || j.Cached.Known() || !j.Output.Known() {
 		t.Errorf("one broken job: %+v", j)

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"math"
+	"slices"
 
 	"parley/analyze/stat"
 	"parley/schemas"
@@ -195,6 +196,9 @@ func tokenSums(f *frame) func(rows []int32) Tokens {
 			completions.add(completion[row])
 			reasonings.add(reasoning[row])
 			cache.add(prompt[row], cached[row], ceiling[row], expected[row])
+			if _, zero := slices.BinarySearch(f.zeros, row); zero {
+				t.CacheZeros++
+			}
 			if v, a := completion[row], asked[row]; v != schemas.NullInt && a != schemas.NullInt {
 				t.Asked += a
 				t.AskedGot += v

@@ -243,6 +243,7 @@ type Tokens struct {
 	CacheReuse     Num              `json:"cache_reuse"`    // cached / prompt over the rows whose server says both; null if none does, or if one contradicts itself
 	CacheCeiling   Num              `json:"cache_ceiling"`  // the same of an infinite prefix cache, by the dataset, over the same rows (over all where no server says)
 	CacheRows      int64            `json:"cache_rows"`     // rows whose server says both
+	CacheZeros     int64            `json:"cache_zeros"`    // rows whose server tells 0 cached tokens always, although the ceiling says that it should not: no reuse is worked out from them
 	Contradictions int64            `json:"contradictions"` // rows with more cached than prompt tokens, of which nothing can be believed
 	MeanPrompt     Num              `json:"mean_prompt"`
 	MeanOutput     Num              `json:"mean_completion"`

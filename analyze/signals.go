@@ -53,7 +53,8 @@ func judgeRun(a *analysis, res *RunResult) schemas.Verdict {
 	}
 	if g.Tokens.Asked > 0 {
 		off := math.Abs(float64(g.Tokens.AskedGot)/float64(g.Tokens.Asked) - 1)
-		j.signal("output_length", off, fmt.Sprintf("answers had %d tokens where %d were asked for, %s off", g.Tokens.AskedGot, g.Tokens.Asked, verdict.Show(off, "share")))
+		advice := j.lengthAdvice(meta, g.Tokens.AskedGot > g.Tokens.Asked)
+		j.list = append(j.list, verdict.Signal{Name: "output_length", Value: off, Advice: advice, Text: fmt.Sprintf("answers had %d tokens where %d were asked for, %s off", g.Tokens.AskedGot, g.Tokens.Asked, verdict.Show(off, "share"))})
 	}
 	if g.Counts.OK > 0 {
 		told := g.Tokens.Sources[schemas.TokensFromUsage] + g.Tokens.Sources[schemas.TokensFromContinuous]
@@ -61,6 +62,8 @@ func judgeRun(a *analysis, res *RunResult) schemas.Verdict {
 		j.signal("usage_missing", missing, "")
 	}
 	j.contradictions(a)
+	j.promptsCut(a)
+	j.reuseAbove(g)
 	if c := a.chunks; c.pieces > 0 {
 		j.signal("bursts", float64(c.bursts)/float64(c.pieces), fmt.Sprintf("most gaps are zero: %d of %d answers came in one piece or in bursts", c.bursts, c.pieces))
 	}

@@ -108,8 +108,17 @@ func numberCell(v analyze.Num, show func(analyze.Num) string) Cell {
 	return c
 }
 
-func number(v analyze.Num) Cell   { return numberCell(v, Number) }
-func share(v analyze.Num) Cell    { return numberCell(v, Share) }
+func number(v analyze.Num) Cell { return numberCell(v, Number) }
+func share(v analyze.Num) Cell  { return numberCell(v, Share) }
+
+// reuse is a population's cache reuse, or why there is none.
+func reuse(t *analyze.Tokens) Cell {
+	if t.CacheZeros > 0 && !t.CacheReuse.Known() {
+		return words("tells 0 always")
+	}
+	return share(t.CacheReuse)
+}
+
 func duration(v analyze.Num) Cell { return numberCell(v, Duration) }
 func count(n int64) Cell {
 	return numberCell(analyze.Num(n), func(analyze.Num) string { return Count(n) })

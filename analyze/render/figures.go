@@ -267,7 +267,7 @@ func rateMetrics(res *analyze.Result) []metric {
 	plain("output, mean", func(g *analyze.Group) analyze.Num { return g.Tokens.MeanOutput })
 	whole("prompt", func(g *analyze.Group) analyze.Num { return g.Tokens.Prompt })
 	whole("cached", func(g *analyze.Group) analyze.Num { return g.Tokens.Cached })
-	add("cache reuse (cached / prompt)", func(p population) Cell { return share(p.group.Tokens.CacheReuse) })
+	add("cache reuse (cached / prompt)", func(p population) Cell { return reuse(&p.group.Tokens) })
 	add("possible with an infinite cache", func(p population) Cell { return share(p.group.Tokens.CacheCeiling) })
 	whole("output", func(g *analyze.Group) analyze.Num { return g.Tokens.Completion })
 	whole("reasoning", func(g *analyze.Group) analyze.Num { return g.Tokens.Reasoning })

@@ -199,7 +199,7 @@ func mainFacts(res *analyze.Result, r *analyze.RunResult) [][]Fact {
 	if g.Goodput != nil {
 		add(Fact{Name: "goodput", Cell: share(g.Goodput.Share)})
 	}
-	reuse := Fact{Name: "cache reuse", Cell: share(g.Tokens.CacheReuse)}
+	reuse := Fact{Name: "cache reuse", Cell: reuse(&g.Tokens)}
 	if g.Tokens.CacheCeiling.Known() {
 		reuse.After = "of " + Share(g.Tokens.CacheCeiling) + " possible"
 	}

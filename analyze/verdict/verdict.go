@@ -19,6 +19,8 @@ type Signal struct {
 	Name  string  // a signal of [Limits]
 	Value float64 // in the limit's unit; NaN: not known, no reason
 	Text  string  // a phrase with the number; empty: the limit's meaning and the value
+	// Advice is what to do about it; empty: the limit's.
+	Advice string
 }
 
 // Limit is where a signal makes a run suspect, and where invalid. Every threshold of the verdict stands in
@@ -61,6 +63,8 @@ var Limits = []Limit{
 	{"output_length", "share", 0.1, never, false, "how far the answers' tokens are from what was asked for", "set --ignore-eos or --min-tokens if the server knows them, or ask with --output-tokens for what the model gives"},
 	{"usage_missing", "share", 0.01, never, false, "completed turns without a token count by the server", "token figures rest on estimates: let the server send usage, or give the tokenizer"},
 	{"cached_above_prompt", "share", 0, never, false, "completed turns with more cached tokens than prompt tokens", "the server contradicts itself: cache reuse is not worked out from such turns; look at what its usage counts"},
+	{"reuse_above_ceiling", "share", 0.05, never, false, "cache reuse above what an infinite cache could give, over the same turns", "the cache was warm from before (--salt, --flush-cache), the server's template is long beside the prompts, or it counts as cached what was not"},
+	{"prompts_cut", "share", 0.01, never, false, "completed turns of whose prompt the server counted less than three quarters of the tokens that were sent", "the server cuts long prompts off without a word (raise its context length), or counts with another tokenizer than the dataset's (make the dataset with the model's: generate --tokenizer)"},
 	{"untrue_tokens", "share", 0, never, false, "answers with a number of tokens that cannot be true", "the server contradicts itself: these answers count as ones without a token count; look at what its usage tells"},
 	{"bursts", "share", 0.1, never, false, "completed answers of several tokens of which most chunks came together with the one before", "something between buffers the stream, or the server does not stream: TTFT is that buffer's, and ITL and TPOT are left out"},
 	{"warm_cache", "share", 0.1, never, false, "first turns' cache hits above what an empty cache could give", "the cache was warm from an earlier run, an earlier pass over the dataset, or prompts that begin alike: --salt keeps runs and passes apart, --flush-cache runs"},
@@ -113,6 +117,9 @@ func (l Limit) beyond(value, limit float64) bool {
 
 func (l Limit) reason(s Signal) (schemas.Reason, bool) {
 	r := schemas.Reason{Signal: s.Name, Value: s.Value, Unit: l.Unit, Advice: l.Advice, Text: s.Text}
+	if s.Advice != "" {
+		r.Advice = s.Advice
+	}
 	switch {
 	case l.beyond(s.Value, l.Invalid):
 		r.Grade, r.Limit = schemas.Invalid, l.Invalid

@@ -32,15 +32,15 @@ func TestJudge(t *testing.T) {
 		reasons string // the signals with their grades
 	}{
 		{"nothing", nil, schemas.Valid, ""},
-		{"unknown", []Signal{{"error_rate", math.NaN(), ""}}, schemas.Valid, ""},
-		{"within", []Signal{{"error_rate", 0.0099, ""}, {"sample", 64, ""}}, schemas.Valid, ""},
-		{"at the limit", []Signal{{"error_rate", 0.01, ""}}, schemas.Suspect, "error_rate SUSPECT"},
-		{"the worst counts", []Signal{{"error_rate", 0.5, ""}, {"sample", 3, ""}}, schemas.Invalid, "error_rate INVALID, sample SUSPECT"},
-		{"in any order", []Signal{{"sample", 3, ""}, {"error_rate", 0.5, ""}}, schemas.Invalid, "sample SUSPECT, error_rate INVALID"},
-		{"never invalid", []Signal{{"output_length", 1, ""}, {"sample", 1, ""}, {"warm_cache", 1, ""}}, schemas.Suspect, "output_length SUSPECT, sample SUSPECT, warm_cache SUSPECT"},
-		{"no turn at all", []Signal{{"sample", 0, ""}}, schemas.Suspect, "sample SUSPECT"},
-		{"any at all", []Signal{{"cached_above_prompt", 1e-6, ""}}, schemas.Suspect, "cached_above_prompt SUSPECT"},
-		{"none at all", []Signal{{"cached_above_prompt", 0, ""}}, schemas.Valid, ""},
+		{"unknown", []Signal{{"error_rate", math.NaN(), "", ""}}, schemas.Valid, ""},
+		{"within", []Signal{{"error_rate", 0.0099, "", ""}, {"sample", 64, "", ""}}, schemas.Valid, ""},
+		{"at the limit", []Signal{{"error_rate", 0.01, "", ""}}, schemas.Suspect, "error_rate SUSPECT"},
+		{"the worst counts", []Signal{{"error_rate", 0.5, "", ""}, {"sample", 3, "", ""}}, schemas.Invalid, "error_rate INVALID, sample SUSPECT"},
+		{"in any order", []Signal{{"sample", 3, "", ""}, {"error_rate", 0.5, "", ""}}, schemas.Invalid, "sample SUSPECT, error_rate INVALID"},
+		{"never invalid", []Signal{{"output_length", 1, "", ""}, {"sample", 1, "", ""}, {"warm_cache", 1, "", ""}}, schemas.Suspect, "output_length SUSPECT, sample SUSPECT, warm_cache SUSPECT"},
+		{"no turn at all", []Signal{{"sample", 0, "", ""}}, schemas.Suspect, "sample SUSPECT"},
+		{"any at all", []Signal{{"cached_above_prompt", 1e-6, "", ""}}, schemas.Suspect, "cached_above_prompt SUSPECT"},
+		{"none at all", []Signal{{"cached_above_prompt", 0, "", ""}}, schemas.Valid, ""},
 	} {
 		v := Judge(c.signals)
 		var reasons []string
@@ -57,11 +57,11 @@ func TestJudge(t *testing.T) {
 }
 
 func TestReasonTellsTheNumbers(t *testing.T) {
-	r := Judge([]Signal{{"error_rate", 0.125, "5 of 40 turns failed"}}).Reasons[0]
+	r := Judge([]Signal{{"error_rate", 0.125, "5 of 40 turns failed", ""}}).Reasons[0]
 	if r.Text != "5 of 40 turns failed (wanted at most 1 %)" || r.Value != 0.125 || r.Limit != 0.01 {
 		t.Errorf("%+v", r)
 	}
-	r = Judge([]Signal{{"sample", 12, ""}}).Reasons[0]
+	r = Judge([]Signal{{"sample", 12, "", ""}}).Reasons[0]
 	if r.Text != "completed turns in the window: 12 turns (wanted at least 64 turns)" {
 		t.Errorf("%q", r.Text)
 	}
