@@ -17,7 +17,7 @@ type builder struct {
 	seed   uint64
 	prose  *prose.Prose
 	corpus *prose.Corpus // nil for the built-in prose
-	tools  *toolSet      // nil without tools
+	tools  bool          // conversations have some
 
 	languages  []share // empty: English
 	sizes      []imageSize
@@ -65,11 +65,7 @@ func newBuilder(s *Spec, seed uint64, p *planner, text *prose.Prose) (*builder, 
 		}
 		b.shared = append(b.shared, prose.Message(part))
 	}
-	if s.ToolUse != nil || s.SubAgents != nil {
-		if b.tools, err = newToolSet(); err != nil {
-			return nil, err
-		}
-	}
+	b.tools = s.ToolUse != nil || s.SubAgents != nil
 	return b, nil
 }
 
@@ -124,8 +120,9 @@ func (b *builder) conversation(pl *plan) (*schemas.Conversation, error) {
 	if name := pl.sharedName(); name != "" {
 		c.PrefixGroup = &name
 	}
-	if b.tools != nil {
-		c.Tools = &b.tools.definitions
+	if b.tools {
+		tools := toolDefinitions()
+		c.Tools = &tools
 	}
 	switch {
 	case len(pl.path) > 0:
@@ -266,7 +263,7 @@ func (b *builder) answer(c *schemas.Conversation, pl *plan, t int, text *passage
 	n := pl.turns[t].output
 	if t+1 < len(pl.turns) && pl.turns[t+1].tool {
 		r := random.Stream(b.seed, "tool call", pl.number(), uint64(t))
-		call, m, err := b.tools.call(b.prose, r, n, b.spec.ToolUse != nil && b.spec.ToolUse.Code)
+		call, m, err := newToolCall(b.prose, r, n, b.spec.ToolUse != nil && b.spec.ToolUse.Code)
 		if err != nil {
 			return toolCall{}, err
 		}

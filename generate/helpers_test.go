@@ -75,8 +75,8 @@ func preset(t testing.TB, name string) *generate.Spec {
 
 func config(t testing.TB, name string) *generate.Spec {
 	t.Helper()
-	s, err := generate.ReadSpec(filepath.Join("testdata", name))
-	if err != nil {
+	s := &generate.Spec{}
+	if err := s.Lay(filepath.Join("testdata", name)); err != nil {
 		t.Fatal(err)
 	}
 	return s

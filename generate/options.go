@@ -46,15 +46,7 @@ type Options struct {
 func (o *Options) Validate() error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	output := o.partName()
-	if _, err := os.Stat(filepath.Dir(output)); err != nil && output != o.Output {
-		output = "" // the folder is to be made
-	}
-	if o.Output == "" {
-		bad("--output: missing: name the file to write, such as -o chat.parquet")
-	} else if err := schemas.CheckOutput(output, o.Force); err != nil && output != "" {
-		bad("--output: %w", err)
-	}
+	problems = append(problems, o.CheckOutput())
 	switch {
 	case o.Spec == nil && len(o.Import) == 0:
 		bad("nothing to generate: give --preset, --config, lengths (--turns, --input-tokens, --output-tokens) or --from")
@@ -97,6 +89,21 @@ func (o *Options) Validate() error {
 	var p config.Problems
 	o.Filter.Check("--", "-", &p)
 	return errors.Join(append(problems, p.Err())...)
+}
+
+// CheckOutput is the part of Validate that looks at the output alone.
+func (o *Options) CheckOutput() error {
+	output := o.partName()
+	if _, err := os.Stat(filepath.Dir(output)); err != nil && output != o.Output {
+		return nil // the folder is to be made
+	}
+	if o.Output == "" {
+		return errors.New("--output: missing: name the file to write, such as -o chat.parquet")
+	}
+	if err := schemas.CheckOutput(output, o.Force); err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	return nil
 }
 
 // partName gives the file of a part, where the output is a folder, there already or to be made.

@@ -84,14 +84,8 @@ type Arrivals struct {
 // The value of filetype in a generation config.
 const fileType = "generate_conversations"
 
-// ReadSpec reads a generation config from a JSON or YAML file. Names of files in it are relative to its
-// folder, or else to the working folder.
-func ReadSpec(path string) (*Spec, error) {
-	s := &Spec{}
-	return s, s.Lay(path)
-}
-
-// Lay lays a config over the specification: what the config says takes the place of what was there.
+// Lay lays a generation config, a JSON or YAML file, over the specification: what it says takes the place of what was
+// there. Names of files in it are relative to its folder, or else to the working folder.
 func (s *Spec) Lay(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -3,9 +3,9 @@ package generate
 import (
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"parley/generate/prose"
 	"parley/schemas"
@@ -44,10 +44,8 @@ var writingTools = slices.DeleteFunc(slices.Clone(agentTools), func(t tool) bool
 	return t.name != "write_file" && t.name != "edit_file" && t.name != "apply_patch"
 })
 
-// toolSet is the tools with their definitions as a request carries them.
-type toolSet struct{ definitions string }
-
-func newToolSet() (*toolSet, error) {
+// toolDefinitions are the tools as a request carries them.
+var toolDefinitions = sync.OnceValue(func() string {
 	type object map[string]any
 	list := make([]object, len(agentTools))
 	for i, t := range agentTools {
@@ -62,20 +60,17 @@ func newToolSet() (*toolSet, error) {
 			},
 		}}
 	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return nil, fmt.Errorf("tool definitions: %w", err)
-	}
-	return &toolSet{definitions: string(text)}, nil
-}
+	text, _ := json.Marshal(list) // of texts
+	return string(text)
+})
 
 // toolCall is what a tool's result refers to.
 type toolCall struct{ id, name string }
 
-// call makes an assistant's message that calls a tool, n tokens in all: the function's name and its
+// newToolCall makes an assistant's message that calls a tool, n tokens in all: the function's name and its
 // arguments, each counted by itself.
 // With code, long ones write code into files.
-func (s *toolSet) call(p *prose.Prose, r *rand.Rand, n int, code bool) (toolCall, schemas.Message, error) {
+func newToolCall(p *prose.Prose, r *rand.Rand, n int, code bool) (toolCall, schemas.Message, error) {
 	t, wrapped := agentTools[r.IntN(len(agentTools))], p.Wrapped
 	if code && n >= longToolCall {
 		t, wrapped = writingTools[r.IntN(len(writingTools))], p.WrappedCode

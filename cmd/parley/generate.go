@@ -42,12 +42,12 @@ type generateCommand struct {
 	Upstream  string   `for:"record" group:"Source" placeholder:"URL" help:"Server behind --record."`
 	Redact    bool     `for:"record" group:"Source" help:"Replace recorded texts by words of as many tokens, shared prefixes kept (default)."`
 	KeepText  bool     `for:"record" group:"Source" help:"Keep recorded texts as they are."`
-	Describe  string   `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or any Parquet file of chats, and write nothing."`
+	Describe  string   `group:"Source" placeholder:"FILE" help:"Print what a dataset holds, one of parley's or anything that --from reads, and write nothing."`
 	JSON      bool     `group:"Source" name:"json" help:"Print the description, or the report of what was written, as JSON."`
 	Seed      uint64   `group:"Dataset" default:"0" help:"Seed: the same seed gives the same bytes."`
 	Tokenizer string   `group:"Dataset" placeholder:"NAME|FILE" help:"Tokenizer to count with: o200k_base (default), cl100k_base, p50k_base, r50k_base, or a file: tokenizer.json, tekken.json, tokenizer.model, *.tiktoken."`
 
-	Conversations   int               `for:"like spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has). The sub-agents that the sessions of made traffic start come on top."`
+	Conversations   int               `for:"like spec from" group:"Dataset" short:"n" placeholder:"N" help:"How many conversations (default: as the source has). Those that they start, such as sub-agents, come on top."`
 	MinTurns        int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of fewer turns."`
 	MaxTurns        int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations of more turns."`
 	MaxPromptTokens int               `for:"like spec from" group:"Dataset" placeholder:"N" help:"Leave out conversations with a longer prompt."`
@@ -162,6 +162,11 @@ func (c *generateCommand) run(ctx context.Context, p *program, ui *ui) error {
 		return usageError(err)
 	}
 	if len(c.Like) > 0 {
+		if !c.SpecOnly { // before it takes its time
+			if err := o.CheckOutput(); err != nil {
+				return usageError(err)
+			}
+		}
 		if o.Spec, err = c.learn(ctx, p, ui); err != nil || c.SpecOnly {
 			return err
 		}
@@ -237,7 +242,7 @@ func printGenerated(w io.Writer, r generate.Report) error {
 	var b strings.Builder
 	agents := ""
 	if r.SubAgents > 0 {
-		agents = fmt.Sprintf(" (%s sessions, %s sub-agents)", thousands(r.Conversations-r.SubAgents), thousands(r.SubAgents))
+		agents = fmt.Sprintf(" (%s of them started by others)", thousands(r.SubAgents))
 	}
 	fmt.Fprintf(&b, "%s: %s conversations%s, %s turns, %s messages, %s tokens (%s), %s of text, file %s, in %s\n",
 		clean(r.Output), thousands(r.Conversations), agents, thousands(r.Turns), thousands(r.Messages), thousands(r.Tokens), clean(r.Tokenizer),

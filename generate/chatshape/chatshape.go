@@ -1,7 +1,7 @@
 // Package chatshape knows what chats of others look like. One record, whatever file it came in (an element of
 // a JSON array, a line of JSON lines, a row of Parquet or CSV as a JSON object), becomes a conversation.
 //
-// A record has the first shape of [Shapes] that it matches. What it is wrapped in is taken off before (the
+// A record has the first shape that it matches (generate/README.md lists them in order). What it is wrapped in is taken off before (the
 // body of a batch request, the request of a log, the row of a dataset server), and the names of its fields
 // may be told ([Reader.Columns]).
 //
@@ -35,7 +35,7 @@ import (
 // tokens but those that the record asks for.
 type Chat struct {
 	schemas.Conversation
-	Shape string // as in Shapes
+	Shape string // batch, tree, rows, messages, preference, instruction, pair, questions or prompt
 	Notes []Note
 }
 
@@ -50,19 +50,6 @@ type Reader struct {
 	// Columns says under which names a record has what would be looked for elsewhere: {"messages": "chat"}.
 	// The name of a field within another one has a dot: data.chat.
 	Columns map[string]string
-}
-
-// Shapes are the shapes of records in the order in which they are tried.
-var Shapes = []struct{ Name, Help string }{
-	{"batch", `a request: {"custom_id", "body" or "params": {"messages" or "prompt" or "input", parameters}}`},
-	{"tree", `OASST: {"prompt": {"text", "role", "replies": [...]}}; the best-ranked reply is taken each time`},
-	{"rows", `one message a record: {"role", "content"}, of the same conversation_id, session_id or message_tree_id as its neighbours`},
-	{"messages", `messages, conversation(s), dialog, chat, items, data or turns: a list (or its JSON text) of role and content, of from and value, of strings in turn, of questions with answers; or lists of roles and contents`},
-	{"preference", `chosen (and rejected, left out), with or without a prompt`},
-	{"instruction", `instruction with input or context, output or response, and history (Alpaca, Dolly)`},
-	{"pair", `prompt and response, question and answer, ...`},
-	{"questions", `turns, or a prompt: a list of questions without answers (MT-Bench)`},
-	{"prompt", `prompt alone`},
 }
 
 // Names of fields, best first.

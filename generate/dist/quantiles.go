@@ -51,15 +51,6 @@ func (d *Dist) AtScore(z float64) (v float64, ok bool) {
 	return d.clamp(l.at(probability(z))), true
 }
 
-// HasQuantiles says whether a distribution is told by its quantiles, so that AtScore can be asked.
-func (d *Dist) HasQuantiles() bool {
-	if d == nil {
-		return false
-	}
-	_, ok := d.law.(*quantiles)
-	return ok
-}
-
 // knots are the probabilities at which Sample keeps quantiles: close together where a tail is long.
 var knots = []float64{0, 0.001, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.225, 0.25, 0.275, 0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45,
 	0.475, 0.5, 0.525, 0.55, 0.575, 0.6, 0.625, 0.65, 0.675, 0.7, 0.725, 0.75, 0.775, 0.8, 0.825, 0.85, 0.875, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98,

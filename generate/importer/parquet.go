@@ -432,7 +432,9 @@ func (c *column) fill() bool {
 			return false
 		}
 		if c.values == nil {
+			end := thrifty() // a long page is unpacked and decoded in several steps
 			page, err := c.pages.ReadPage()
+			end()
 			if errors.Is(err, io.EOF) {
 				c.ended = true
 				return false

@@ -2,6 +2,8 @@ package importer
 
 import (
 	"encoding/json"
+	"runtime/debug"
+	"sync"
 
 	"parley/generate/prefix"
 	"parley/generate/tokenizer"
@@ -12,7 +14,16 @@ import (
 // countTokens fills the turns of a conversation with the tokens of its messages, and gives the chains of them all. A
 // message's tokens are those of its text and, for tool calls, of the functions' names and arguments.
 func (im *Importer) countTokens(c *schemas.Conversation) []prefix.Chain {
-	k := counter{tok: im.opts.Tokenizer}
+	size := 0
+	for i := range c.Messages {
+		if s := c.Messages[i].Content; s != nil {
+			size += len(*s)
+		}
+	}
+	if size >= longRow {
+		defer thrifty()()
+	}
+	k := counter{tok: im.opts.Tokenizer, chains: make([]prefix.Chain, 0, min(size/4+16, maxChained))}
 	if c.Tools != nil {
 		k.at = k.at.WithText(*c.Tools)
 	}
@@ -51,6 +62,28 @@ func (im *Importer) countTokens(c *schemas.Conversation) []prefix.Chain {
 		}
 	}
 	return k.chains
+}
+
+// thrifty lets the collector run before as much again has gathered as is in use, until what it gives is called: beside a
+// text of tens of megabytes that would be as many more.
+func thrifty() (end func()) {
+	change := func(by int) {
+		frugal.Lock()
+		defer frugal.Unlock()
+		if frugal.n == 0 {
+			frugal.percent = debug.SetGCPercent(30)
+		}
+		if frugal.n += by; frugal.n == 0 {
+			debug.SetGCPercent(frugal.percent)
+		}
+	}
+	change(1)
+	return func() { change(-1) }
+}
+
+var frugal struct {
+	sync.Mutex
+	n, percent int // how many want it so, and what was set before
 }
 
 // counter counts the tokens of messages, one after the other.

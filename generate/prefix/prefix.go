@@ -26,12 +26,12 @@ func Mix(a, b uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Cache remembers prompts, in 16 MiB whatever their number. The zero value is empty and ready. It is for one goroutine.
+// Cache remembers prompts, in 8 MiB whatever their number. The zero value is empty and ready. It is for one goroutine.
 //
 // The chains of all tokens are in one Bloom filter and those of whole blocks in another one. A place counts as known if
 // its token is, and if it ends a block, the block too. So nothing that was there is ever missed, and what was not is taken
-// for known by chance, for a few tokens: below half a token per prompt up to 45 million different tokens, and below 25 up to
-// 500 million.
+// for known by chance, for a few tokens: below half a token per prompt up to 20 million different tokens, and below 25 up to
+// 250 million.
 type Cache struct{ tokens, blocks filter }
 
 // block is the number of tokens of a block.
@@ -59,7 +59,7 @@ func (c *Cache) Add(at int, chains []Chain) {
 // filter is a Bloom filter with two bits of one word for each entry.
 type filter []uint64
 
-const filterWords = 1 << 20 // 8 MiB
+const filterWords = 1 << 19 // 4 MiB
 
 func (f filter) place(c Chain) (word int, bits uint64) {
 	return int(c % filterWords), 1<<(c>>52&63) | 1<<(c>>58)

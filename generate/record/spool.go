@@ -83,7 +83,7 @@ func IsSpool(name string) bool {
 		return false
 	}
 	defer f.Close()
-	line, err := bufio.NewReader(f).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(f, 64<<10)).ReadBytes('\n')
 	var h header
 	return err == nil && json.Unmarshal(line, &h) == nil && h.Recording > 0
 }
