@@ -22,6 +22,7 @@
 // isotonic fit that has to cross 0 there is not much worse than the best one (a likelihood ratio).
 //
 // A run ends early if its verdict is clear: if a confidence sequence for the share, by looks whose times grow by a
-// quarter and that spend the error budget as 1/k^2, leaves out what is allowed; it also ends when its own error is small beside
-// what runs differ by, for then another run says more than a longer one.
+// quarter and that spend the error budget as 1/k^2, leaves out what is allowed. It does not end because its own error is
+// small: a load that has just begun is lighter than it will be, as conversations are young and queues short, and near
+// the limit that looks like a load that is held. In an open loop only a load that fails ends a run early.
 package capacity

@@ -23,7 +23,7 @@ type Config struct {
 // Defaults of a search.
 const (
 	DefaultResolution = 0.10
-	DefaultRuns       = 100
+	DefaultRuns       = 60
 	// Level is the chance of an interval that misses the capacity; what is spent on single runs' early ends is a part of it.
 	Level     = 0.05
 	atLeast   = 3   // runs that confirm each side
@@ -69,8 +69,8 @@ func (s *Search) Add(p Probe, o Outcome) { s.Runs = append(s.Runs, Run{p, o}) }
 func (s *Search) Watch(p Probe) *Watch {
 	i := float64(len(s.Runs) + 1)
 	w := &Watch{
-		objectives: s.Objectives, warm: s.Warm, limit: s.Limit, rough: p.Phase == "doubling" || p.Phase == "above",
-		level: Level * 6 / (math.Pi * math.Pi * i * i), noise: math.Sqrt(s.noise()), next: s.Warm + (s.Limit-s.Warm)/firstAt,
+		objectives: s.Objectives, open: s.Open, warm: s.Warm, limit: s.Limit, rough: p.Phase == "doubling" || p.Phase == "above",
+		level: Level * 6 / (math.Pi * math.Pi * i * i), next: s.Warm + (s.Limit-s.Warm)/firstAt,
 		n: make([][]float64, len(s.Objectives)), sum: make([][]float64, len(s.Objectives)),
 	}
 	if w.rough {
@@ -202,7 +202,7 @@ func (s *Search) Next() (Probe, bool) {
 		return Probe{s.level(last.load*2, math.Round), "doubling"}, true
 	}
 	if failed == 0 && len(points) == 1 || !slices.ContainsFunc(points, func(p point) bool { return p.y <= 0 }) { // none held
-		if lowest := points[0]; !s.Open && lowest.load <= 1 || s.Open && lowest.load <= s.First/64 {
+		if lowest := points[0]; lowest.load <= s.least() {
 			return Probe{lowest.load, "confirming"}, lowest.runs < atLeast
 		}
 		return Probe{s.level(points[0].load/2, math.Floor), "doubling"}, true
@@ -214,7 +214,7 @@ func (s *Search) Next() (Probe, bool) {
 	at, slope, ok := between(points)
 	if !ok {
 		if crossings(points)[0] == 0 { // the lowest load is not carried, though it looked so
-			return Probe{s.level(points[0].load/1.5, math.Floor), "narrowing"}, points[0].load > 1
+			return Probe{s.level(points[0].load/1.5, math.Floor), "narrowing"}, points[0].load > s.least()
 		}
 		return Probe{s.level(last.load*1.5, math.Ceil), "narrowing"}, last.load < s.Max
 	}
@@ -301,6 +301,14 @@ func (s *Search) pair(points []point, at float64) (low, high float64) {
 		try(low, a.load, a.weight)
 	}
 	return low, high
+}
+
+// least is the smallest load that is tried.
+func (s *Search) least() float64 {
+	if s.Open {
+		return s.First / 50
+	}
+	return 1
 }
 
 func (s *Search) probed(phase string) bool {
@@ -410,7 +418,7 @@ func (s *Search) Answer() Answer {
 		a.Capacity = min(max(a.Capacity, a.Low), max(a.High, a.Low))
 	}
 	switch last := points[len(points)-1]; {
-	case a.Held == nil && a.Failed != nil && (s.Open || points[0].load <= 1):
+	case a.Held == nil && a.Failed != nil && points[0].y > 0 && points[0].load <= s.least():
 		a.Missing = fmt.Sprintf("the objectives fail at %s, the smallest load: they need other limits, or a faster server", s.show(points[0].load))
 	case a.Failed == nil && last.load >= s.Max:
 		a.Missing = fmt.Sprintf("the objectives hold at %s, the largest load that can be put on: give more conversations", s.show(last.load))

@@ -53,7 +53,7 @@ type Watch struct {
 	warm, limit float64
 	level       float64 // of all looks together
 	rough       bool    // a first impression is enough
-	noise       float64 // what runs differ by, on the scale of Y
+	open        bool    // a queue may be growing yet: that a load is held shows at the end
 	turns       []Turn
 	n, sum      [][]float64 // by objective and bin of End
 	next        float64     // time of the next look
@@ -95,7 +95,7 @@ func (w *Watch) Look(now float64) bool {
 	if o.Turns < fewTurns {
 		return false
 	}
-	if w.rough && math.Abs(o.Y) > max(0.5, o.SE) {
+	if w.rough && math.Abs(o.Y) > max(0.5, o.SE) && (o.Y > 0 || !w.open) {
 		return true
 	}
 	spent := w.level * 6 / (math.Pi * math.Pi * float64(w.looks*w.looks))
@@ -108,7 +108,7 @@ func (w *Watch) Look(now float64) bool {
 		}
 		clear = clear && z < -t
 	}
-	return clear || o.SE < w.noise/2
+	return !w.open && clear
 }
 
 // figure is what a run says of one objective.
@@ -177,8 +177,8 @@ func (w *Watch) Outcome(now float64, open bool) Outcome {
 		out.Bad = fmt.Sprintf("only %d turns ended in it", out.Turns)
 		return out
 	}
-	if open {
-		if change, level := stat.Level(w.inFlight(now)); !level && change.Relative > 0 {
+	if open && out.Y > calmY { // a server's mood, and conversations that are still getting longer, move the number in flight too
+		if change, level := stat.Level(w.inFlight((w.warm+now)/2, now)); !level && change.Relative > rises {
 			out.Rising = true
 			out.Y = max(out.Y, risingY)
 			out.SE = min(out.SE, risingY/3)
@@ -187,20 +187,26 @@ func (w *Watch) Outcome(now float64, open bool) Outcome {
 	return out
 }
 
-// risingY is the Y of a run whose requests in flight rose.
-const risingY = 1
+// Requests in flight rise if they do so in the second half of a run by this share of their mean, and turns begin to miss.
+const (
+	rises = 0.5
+	calmY = -1.0 // a quarter of what is allowed
+)
 
-// inFlight gives how many turns had begun and not ended, in steps of time.
-func (w *Watch) inFlight(now float64) []float64 {
+// risingY is the Y of a run whose requests in flight rose.
+const risingY = 1.0
+
+// inFlight gives how many turns had begun and not ended, in steps of the time from one moment to another.
+func (w *Watch) inFlight(begin, end float64) []float64 {
 	steps := make([]float64, bins/2)
-	width := (now - w.warm) / float64(len(steps))
+	width := (end - begin) / float64(len(steps))
 	for _, t := range w.turns {
-		for i := max(0, int((t.Begin-w.warm)/width)); i < len(steps); i++ {
-			from, to := max(t.Begin, w.warm+float64(i)*width), min(t.End, w.warm+float64(i+1)*width)
-			if to <= from {
+		for i := max(0, int((t.Begin-begin)/width)); i < len(steps); i++ {
+			from, to := max(t.Begin, begin+float64(i)*width), min(t.End, begin+float64(i+1)*width)
+			if t.End <= begin+float64(i)*width {
 				break
 			}
-			steps[i] += (to - from) / width
+			steps[i] += max(0, to-from) / width
 		}
 	}
 	return slices.Clip(steps)

@@ -193,8 +193,8 @@ func (pl *planner) expect(c *replayCommand, cfg *capacity.Config) (text string, 
 		think = shape.ThinkTime / time.Duration(shape.Turns)
 	}
 	limit := c.Duration
-	text = fmt.Sprintf("a search of about 25 runs of %v to %v each in %s: about %v, at most %v", (limit / 6).Round(time.Second), limit, c.Output,
-		(25 * limit * 2 / 5).Round(time.Second), time.Duration(cfg.MaxRuns)*limit)
+	text = fmt.Sprintf("a search of about 20 runs of %v to %v each in %s: about %v, at most %v", (limit / 6).Round(time.Second), limit, c.Output,
+		(20 * limit * 3 / 4).Round(time.Second), time.Duration(cfg.MaxRuns)*limit)
 	if think > 0 {
 		text += fmt.Sprintf("; a turn waits %v on average before it is sent (--think)", think.Round(time.Millisecond))
 	}
