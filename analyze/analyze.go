@@ -1,13 +1,14 @@
 // Package analyze turns the rows of runs into figures that people can trust and share.
 //
 // Its layers are separate, and each is a file or a few: loading (files, folders, journals; shards of one
-// run become one run), windows and groups (which rows a figure covers), figures, percentiles and
-// intervals (what they say, and how sure that is), the verdict (whether the run measured the server or
-// itself), comparison and gates, and the result, which is plain data. Package analyze/render prints
+// run become one run), the frame (columns, which are read when they are needed), windows and groups (which rows a
+// figure covers), figures, and the result, which is plain data. What they rest on are packages that know no file:
+// stat (quantiles, intervals, tests), verdict (whether the run measured the server or itself), compare
+// (comparison and gates), job (trees of agents), plots (what a report draws). Package analyze/render prints
 // results and computes nothing.
 //
-// Every percentile is exact, by linear interpolation between order statistics, and is left out where the
-// sample is too small to carry it. Failed turns are rows: latencies cover completed turns, the error rate
+// Every percentile is exact, by linear interpolation between order statistics (of chunk gaps that are too many for
+// memory, to 6e-5), and is marked where the sample is too small to carry it. Failed turns are rows: latencies cover completed turns, the error rate
 // stands beside them, and a failure-aware variant counts each failed turn as infinitely slow. Warnings are
 // data and travel with the result.
 package analyze

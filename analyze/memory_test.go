@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parley/analyze/internal/synth"
+	"parley/analyze/plots"
 )
 
 // A run whose columns do not fit in memory, and are read anew and worked out one after the other, gives the same
@@ -38,7 +39,7 @@ func TestColumnsReadAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plots, err := BuildPlots(context.Background(), runs, res, o, PlotOptions{})
+		plots, err := BuildPlots(context.Background(), runs, res, o, plots.Budget{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,10 +10,11 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/ipc"
 
 	"parley/analyze/internal/synth"
+	"parley/analyze/plots"
 	"parley/schemas"
 )
 
-func plotsOf(t *testing.T, path string, o Options, p PlotOptions) (*Result, *RunPlots) {
+func plotsOf(t *testing.T, path string, o Options, p plots.Budget) (*Result, *plots.RunPlots) {
 	t.Helper()
 	runs := load(t, path)
 	res, err := Analyze(t.Context(), runs, o)
@@ -31,9 +32,9 @@ func plotsOf(t *testing.T, path string, o Options, p PlotOptions) (*Result, *Run
 func TestPlotsAgreeWithFigures(t *testing.T) {
 	path := writeRun(t, filepath.Join(t.TempDir(), "run.parquet"), fullSpec())
 	o := Options{Window: WindowSpec{Kind: WindowAll}}
-	for _, budget := range []PlotOptions{{}, {Points: 60, Lanes: 5, Turns: 12, Seconds: 5}} {
+	for _, budget := range []plots.Budget{{}, {Points: 60, Lanes: 5, Turns: 12, Seconds: 5}} {
 		res, plots := plotsOf(t, path, o, budget)
-		limit := budget.withDefaults()
+		limit := budget.WithDefaults()
 		total := &res.Runs[0].Total
 		for _, pts := range append(plots.OverTime, plots.Failures) {
 			if len(pts.T) != len(pts.V) || len(pts.T) > limit.Points {
@@ -123,7 +124,7 @@ func TestTelemetryIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The metadata names no telemetry file: none is read.
-	if _, plots := plotsOf(t, path, Options{}, PlotOptions{}); len(plots.Telemetry) != 0 {
+	if _, plots := plotsOf(t, path, Options{}, plots.Budget{}); len(plots.Telemetry) != 0 {
 		t.Errorf("telemetry %+v", plots.Telemetry)
 	}
 	runs := load(t, path)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"parley/analyze/plots"
 	"parley/analyze/stat"
 	"parley/schemas"
 )
@@ -436,7 +437,7 @@ func (a *analysis) goodput() func(p *population) *Goodput {
 
 // cacheByTurn gives the prefix cache reuse at each turn index, where some server told it or the dataset
 // gives a ceiling.
-func cacheByTurn(f *frame, rows []int32) []CacheTurn {
+func cacheByTurn(f *frame, rows []int32) []plots.CacheTurn {
 	prompt, cached := f.ints("prompt_tokens"), f.ints("cached_tokens")
 	ceiling, expected := f.ints("expected_cached_tokens"), f.ints("expected_prompt_tokens")
 	var by []cacheSums
@@ -452,9 +453,9 @@ func cacheByTurn(f *frame, rows []int32) []CacheTurn {
 		of[t]++
 		by[t].add(prompt[row], cached[row], ceiling[row], expected[row])
 	}
-	var out []CacheTurn
+	var out []plots.CacheTurn
 	for t := range by {
-		c := CacheTurn{Turn: int64(t), Rows: by[t].rows}
+		c := plots.CacheTurn{Turn: int64(t), Rows: by[t].rows}
 		if c.Reuse, c.Ceiling = by[t].figures(); !c.Reuse.Known() && !c.Ceiling.Known() {
 			continue
 		}

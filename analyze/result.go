@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/analyze/compare"
+	"parley/analyze/plots"
 	"parley/analyze/stat"
 	"parley/schemas"
 )
@@ -82,7 +83,7 @@ type RunResult struct {
 	Total       Group                `json:"total"`                   // the main phase in the window
 	Phases      []Group              `json:"phases,omitempty"`        // each phase over the whole run, if there are several
 	Groups      []Group              `json:"groups,omitempty"`        // by the columns asked for, within the window
-	CacheTurns  []CacheTurn          `json:"cache_by_turn,omitempty"` // prefix cache reuse at each turn index, in the window
+	CacheTurns  []plots.CacheTurn    `json:"cache_by_turn,omitempty"` // prefix cache reuse at each turn index, in the window
 	Jobs        *Jobs                `json:"jobs,omitempty"`          // trees of agents, in the window
 	Warnings    []Warning            `json:"warnings,omitempty"`
 
@@ -248,14 +249,6 @@ type Tokens struct {
 	MeanPrompt     Num              `json:"mean_prompt"`
 	MeanOutput     Num              `json:"mean_completion"`
 	Sources        map[string]int64 `json:"sources,omitempty"` // rows by token_source
-}
-
-// CacheTurn is prefix cache reuse at one turn index.
-type CacheTurn struct {
-	Turn    int64 `json:"turn"`
-	Rows    int64 `json:"rows"` // that reuse and ceiling cover
-	Reuse   Num   `json:"reuse"`
-	Ceiling Num   `json:"ceiling"`
 }
 
 // Goodput counts what met every objective. A turn that failed, was stopped, or of which the figure is not

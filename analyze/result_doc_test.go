@@ -79,7 +79,7 @@ func oneLine(s string) string {
 
 func resultDocument(t *testing.T) []byte {
 	docs := map[string]string{}
-	for _, dir := range []string{"../schemas", "compare", "."} { // a name of this package goes before others'
+	for _, dir := range []string{"../schemas", "compare", "plots", "."} { // a name of this package goes before others'
 		maps.Copy(docs, comments(t, dir))
 	}
 	var b bytes.Buffer

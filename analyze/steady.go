@@ -214,11 +214,11 @@ func (l *demand) steady() (from, to int64, how string, ok bool) {
 		return 0, 0, "no conversation ran", false
 	}
 	begin, end := l.first, l.last
-	usual := max(timeQuantile(steps, 0.75), 1)
+	usual := max(stat.TimeQuantile(steps, 0.75), 1)
 	from, to = math.MaxInt64, math.MinInt64
 	for i, s := range steps[:len(steps)-1] {
-		if float64(s.level) >= steadyLevel*usual {
-			from, to = min(from, s.at), max(to, steps[i+1].at+1) // what ends at that moment belongs
+		if float64(s.Level) >= steadyLevel*usual {
+			from, to = min(from, s.At), max(to, steps[i+1].At+1) // what ends at that moment belongs
 		}
 	}
 	from, to = max(from, begin), min(to, l.stop)
@@ -252,7 +252,7 @@ func (l *demand) steady() (from, to int64, how string, ok bool) {
 
 // active gives the number of active conversations over time: one is active from its first turn's moment to
 // its last turn's end, and to the run's stop if it still had turns then.
-func (l *demand) active() []step {
+func (l *demand) active() []stat.LevelStep {
 	f := l.f
 	begin, end := f.conversationSpans(l.mine)
 	if l.stop != math.MaxInt64 {
@@ -263,7 +263,7 @@ func (l *demand) active() []step {
 			}
 		}
 	}
-	return activeSteps(begin, end)
+	return stat.SpanLevels(begin, end)
 }
 
 // burstRest is the share of the load's time that must be left behind an opening burst for its answers to be
@@ -440,24 +440,6 @@ func (l *demand) change(from, to int64) drift {
 	return worst
 }
 
-// step is a level that holds from a moment to the next step.
-type step struct {
-	at    int64
-	level int64
-}
-
-// activeSteps gives the number of spans that hold over time.
-func activeSteps(begin, end []int64) []step {
-	var starts, ends []int64
-	for c := range begin {
-		if end[c] > begin[c] {
-			starts = append(starts, begin[c])
-			ends = append(ends, end[c])
-		}
-	}
-	return levels(starts, ends)
-}
-
 // conversationSpans gives the first send and last end of each conversation instance, over the rows that
 // count.
 func (f *frame) conversationSpans(counts func(row int) bool) (begin, end []int64) {
@@ -474,53 +456,4 @@ func (f *frame) conversationSpans(counts func(row int) bool) (begin, end []int64
 		end[c] = max(end[c], f.end[i])
 	}
 	return begin, end
-}
-
-// levels gives how many of the intervals [start, end) hold over time. It sorts its arguments.
-func levels(starts, ends []int64) []step {
-	stat.SortInts(starts)
-	stat.SortInts(ends)
-	var steps []step
-	var level int64
-	s, e := 0, 0
-	for s < len(starts) || e < len(ends) {
-		at := int64(math.MaxInt64)
-		if s < len(starts) {
-			at = starts[s]
-		}
-		if e < len(ends) {
-			at = min(at, ends[e])
-		}
-		for e < len(ends) && ends[e] == at {
-			level--
-			e++
-		}
-		for s < len(starts) && starts[s] == at {
-			level++
-			s++
-		}
-		steps = append(steps, step{at, level})
-	}
-	return steps
-}
-
-// timeQuantile gives the q-quantile of a level over time.
-func timeQuantile(steps []step, q float64) float64 {
-	type weighted struct{ level, time int64 }
-	var all []weighted
-	var total int64
-	for i, s := range steps[:len(steps)-1] {
-		d := steps[i+1].at - s.at
-		all = append(all, weighted{s.level, d})
-		total += d
-	}
-	slices.SortFunc(all, func(a, b weighted) int { return int(a.level - b.level) })
-	var sum int64
-	for _, w := range all {
-		sum += w.time
-		if float64(sum) >= q*float64(total) {
-			return float64(w.level)
-		}
-	}
-	return float64(all[len(all)-1].level)
 }

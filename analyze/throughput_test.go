@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/analyze/plots"
 	"parley/schemas"
 )
 
@@ -115,7 +116,7 @@ func TestThroughputKnownValues(t *testing.T) {
 				t.Errorf("%s, window %s by time: %v tokens in %v turns, the total has %v in %v", c.name, text, tokens, turns, got.CompletionTokens*got.Seconds, got.Requests*got.Seconds)
 			}
 			// So does the series that is drawn.
-			plots, err := BuildPlots(t.Context(), runs, res, o, PlotOptions{})
+			plots, err := BuildPlots(t.Context(), runs, res, o, plots.Budget{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/analyze/stat"
 	"parley/schemas"
 )
 
@@ -351,13 +352,13 @@ func (f *frame) underWay(w *window) []span {
 	}
 	var spans []span
 	open := int64(0)
-	for _, s := range levels(starts, ends) {
-		if s.level > 0 && open == 0 {
-			spans = append(spans, span{from: s.at, stage: anyStage})
-		} else if s.level == 0 && open > 0 {
-			spans[len(spans)-1].to = s.at
+	for _, s := range stat.Levels(starts, ends) {
+		if s.Level > 0 && open == 0 {
+			spans = append(spans, span{from: s.At, stage: anyStage})
+		} else if s.Level == 0 && open > 0 {
+			spans[len(spans)-1].to = s.At
 		}
-		open = s.level
+		open = s.Level
 	}
 	if len(spans) == 0 {
 		return []span{{0, 0, anyStage}}

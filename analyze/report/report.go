@@ -1,7 +1,7 @@
 // Package report renders an analysis as one HTML file that opens offline: verdict, tables and configuration
 // as plain HTML, and interactive plots drawn by an embedded script from embedded data.
 //
-// The package computes no figure. Tables print what is in [analyze.Result], plots draw [analyze.Plots].
+// The package computes no figure. Tables print what is in [analyze.Result], plots draw [plots.Plots].
 //
 // Whatever a server, a dataset or a command line put into names, errors and texts stays text: the tables go
 // through html/template, the data is JSON in which the characters that could end its element are escaped,
@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"parley/analyze"
+	"parley/analyze/plots"
 )
 
 //go:embed web/dist/report.js
@@ -55,7 +56,7 @@ func policy() string {
 }
 
 // Write renders the report of a result and its plots. The plots' runs are in the order of the result's.
-func Write(w io.Writer, result *analyze.Result, plots *analyze.Plots) error {
+func Write(w io.Writer, result *analyze.Result, plots *plots.Plots) error {
 	if len(plots.Runs) != len(result.Runs) {
 		return fmt.Errorf("report: the result has %d runs, the plots %d", len(result.Runs), len(plots.Runs))
 	}

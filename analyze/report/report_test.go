@@ -12,11 +12,12 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/compare"
+	"parley/analyze/plots"
 	"parley/schemas"
 )
 
 // example is a result and plots with s in every place for text.
-func example(s string) (*analyze.Result, *analyze.Plots) {
+func example(s string) (*analyze.Result, *plots.Plots) {
 	g := analyze.Group{
 		Keys:   []analyze.Key{{Column: s, Value: s}},
 		Counts: analyze.Counts{Planned: 3, Sent: 3, OK: 2, Failed: 1, ErrorRate: 1.0 / 3, ByStatus: map[schemas.Status]int64{"ok": 2, schemas.Status(s): 1}, ErrorKinds: map[string]int64{s: 1}},
@@ -46,15 +47,15 @@ func example(s string) (*analyze.Result, *analyze.Plots) {
 		Sweep:       &analyze.Sweep{Rows: []analyze.SweepRow{{Label: s, Grade: schemas.Grade(s)}}, Labels: []analyze.Spread{{Label: s, Name: s, Unit: s}}},
 		Warnings:    []analyze.Warning{{Text: s}},
 	}
-	p := &analyze.Plots{Runs: []analyze.RunPlots{{
-		Label: s, Telemetry: []analyze.TelemetrySeries{{Source: s, Name: s}},
-		Lanes: []analyze.Lane{{Conversation: s, Turns: []analyze.Span{{Status: s}}}},
-		CDFs:  []analyze.Curve{{Figure: s, Title: s, Unit: s}},
+	p := &plots.Plots{Runs: []plots.RunPlots{{
+		Label: s, Telemetry: []plots.TelemetrySeries{{Source: s, Name: s}},
+		Lanes: []plots.Lane{{Conversation: s, Turns: []plots.Span{{Status: s}}}},
+		CDFs:  []plots.Curve{{Figure: s, Title: s, Unit: s}},
 	}}}
 	return r, p
 }
 
-func render(t testing.TB, r *analyze.Result, p *analyze.Plots) string {
+func render(t testing.TB, r *analyze.Result, p *plots.Plots) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Write(&b, r, p); err != nil {
@@ -99,7 +100,7 @@ func text(n *html.Node) string {
 
 // checkPage says whether the page has the elements and attributes of the template and no others, and
 // whether its data is what was given.
-func checkPage(t *testing.T, page string, r *analyze.Result, p *analyze.Plots) {
+func checkPage(t *testing.T, page string, r *analyze.Result, p *plots.Plots) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(page))
 	if err != nil {

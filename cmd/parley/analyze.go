@@ -11,6 +11,7 @@ import (
 	"parley/analyze"
 	"parley/analyze/compare"
 	"parley/analyze/export"
+	"parley/analyze/plots"
 	"parley/analyze/render"
 	"parley/analyze/report"
 	"parley/schemas"
@@ -295,7 +296,7 @@ func (c *analyzeCommand) writeReport(ctx context.Context, ui *ui, runs *analyze.
 	if c.HTML == "" {
 		return nil
 	}
-	plots, err := analyze.BuildPlots(ctx, runs, result, o, analyze.PlotOptions{})
+	plots, err := analyze.BuildPlots(ctx, runs, result, o, plots.Budget{})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/analyze"
+	"parley/analyze/plots"
 	"parley/schemas"
 )
 
@@ -196,29 +197,29 @@ func runResult(label string, turns []turn) analyze.RunResult {
 	return r
 }
 
-func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
+func runPlots(label string, turns []turn, seed uint64) plots.RunPlots {
 	span := turns[len(turns)-1].end
-	p := analyze.RunPlots{Label: label, WindowFrom: 12, WindowTo: analyze.Num(span - 20)}
+	p := plots.RunPlots{Label: label, WindowFrom: 12, WindowTo: analyze.Num(span - 20)}
 	var ttft, e2e, tpot, gaps []float64
-	cloud := map[string]*analyze.Points{}
+	cloud := map[string]*plots.Points{}
 	for _, f := range [][3]string{{"ttft", "TTFT", "ms"}, {"e2e", "E2E", "ms"}, {"tpot", "TPOT", "ms/token"}, {"send_lag", "Send lag", "ms"}} {
-		cloud[f[0]] = &analyze.Points{Figure: f[0], Title: f[1], Unit: f[2]}
+		cloud[f[0]] = &plots.Points{Figure: f[0], Title: f[1], Unit: f[2]}
 	}
-	p.Failures = analyze.Points{Figure: "failed", Title: "Failed turns", Unit: "ms"}
-	add := func(c *analyze.Points, t, v float64) {
+	p.Failures = plots.Points{Figure: "failed", Title: "Failed turns", Unit: "ms"}
+	add := func(c *plots.Points, t, v float64) {
 		c.T, c.V, c.Of = append(c.T, analyze.Num(t)), append(c.V, analyze.Num(v)), c.Of+1
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
 	steps := int(span) + 1
 	zero := func() []analyze.Num { return make([]analyze.Num, steps) }
-	s := analyze.PerSecond{Step: 1, T: zero(), Started: zero(), Completed: zero(), Failed: zero(), PromptTokens: zero(), CompletionTokens: zero(), InFlight: zero(), InFlightPeak: zero(), Conversations: zero(), TTFTP50: zero(), TTFTMax: zero()}
+	s := plots.PerSecond{Step: 1, T: zero(), Started: zero(), Completed: zero(), Failed: zero(), PromptTokens: zero(), CompletionTokens: zero(), InFlight: zero(), InFlightPeak: zero(), Conversations: zero(), TTFTP50: zero(), TTFTMax: zero()}
 	perSecond := make([][]float64, steps)
-	lanes := map[int]*analyze.Lane{}
+	lanes := map[int]*plots.Lane{}
 	var order []int
 	for _, t := range turns {
 		lane, ok := lanes[t.conversation]
 		if !ok {
-			lane = &analyze.Lane{Conversation: fmt.Sprintf("chat-%04d", t.conversation)}
+			lane = &plots.Lane{Conversation: fmt.Sprintf("chat-%04d", t.conversation)}
 			lanes[t.conversation] = lane
 			order = append(order, t.conversation)
 		}
@@ -226,7 +227,7 @@ func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
 		if t.status != schemas.StatusOK {
 			first = analyze.Missing
 		}
-		lane.Turns = append(lane.Turns, analyze.Span{Turn: int64(t.turn), Status: string(t.status), Scheduled: analyze.Num(t.sent), Sent: analyze.Num(t.sent), First: first, End: analyze.Num(t.end), Prompt: analyze.Num(t.prompt), Output: analyze.Num(t.output)})
+		lane.Turns = append(lane.Turns, plots.Span{Turn: int64(t.turn), Status: string(t.status), Scheduled: analyze.Num(t.sent), Sent: analyze.Num(t.sent), First: first, End: analyze.Num(t.end), Prompt: analyze.Num(t.prompt), Output: analyze.Num(t.output)})
 		s.Started[int(t.sent)]++
 		for k := int(t.sent); k <= int(t.end) && k < steps; k++ {
 			part := math.Min(t.end, float64(k+1)) - math.Max(t.sent, float64(k))
@@ -272,27 +273,27 @@ func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
 	for _, name := range []string{"ttft", "e2e", "tpot", "send_lag"} {
 		p.OverTime = append(p.OverTime, *cloud[name])
 	}
-	curve := func(name, title, unit string, values []float64) analyze.Curve {
+	curve := func(name, title, unit string, values []float64) plots.Curve {
 		sort.Float64s(values)
-		c := analyze.Curve{Figure: name, Title: title, Unit: unit, N: int64(len(values))}
+		c := plots.Curve{Figure: name, Title: title, Unit: unit, N: int64(len(values))}
 		for i, v := range values {
 			c.Value = append(c.Value, analyze.Num(v))
 			c.Share = append(c.Share, analyze.Num(float64(i+1)/float64(len(values))))
 		}
 		return c
 	}
-	p.CDFs = []analyze.Curve{
+	p.CDFs = []plots.Curve{
 		curve("ttft", "TTFT", "ms", ttft), curve("tpot", "TPOT", "ms/token", tpot), curve("itl", "ITL", "ms/token", gaps),
 		curve("e2e", "E2E", "ms", e2e), curve("chunk_gap", "Chunk gap", "ms", append([]float64{0, 0, 0}, gaps...)),
 	}
-	bands := func(name, title string, xname string, bin func(turn) int, middle func(int) float64, value func(turn) float64) analyze.Bands {
+	bands := func(name, title string, xname string, bin func(turn) int, middle func(int) float64, value func(turn) float64) plots.Bands {
 		sets := map[int][]float64{}
 		for _, t := range turns {
 			if t.status == schemas.StatusOK {
 				sets[bin(t)] = append(sets[bin(t)], value(t))
 			}
 		}
-		b := analyze.Bands{Figure: name, Title: title, Unit: "ms", XName: xname}
+		b := plots.Bands{Figure: name, Title: title, Unit: "ms", XName: xname}
 		for k := range 64 {
 			v := sets[k]
 			if len(v) == 0 {
@@ -320,11 +321,11 @@ func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
 	middle := func(k int) float64 { return float64(k)*500 + 250 }
 	first := func(t turn) float64 { return (t.first - t.sent) * 1e3 }
 	whole := func(t turn) float64 { return (t.end - t.sent) * 1e3 }
-	p.ByTurn = []analyze.Bands{bands("ttft", "TTFT", "turn", byTurn, same, first), bands("e2e", "E2E", "turn", byTurn, same, whole)}
-	p.ByContext = []analyze.Bands{bands("ttft", "TTFT", "prompt_tokens", byPrompt, middle, first), bands("e2e", "E2E", "prompt_tokens", byPrompt, middle, whole)}
+	p.ByTurn = []plots.Bands{bands("ttft", "TTFT", "turn", byTurn, same, first), bands("e2e", "E2E", "turn", byTurn, same, whole)}
+	p.ByContext = []plots.Bands{bands("ttft", "TTFT", "prompt_tokens", byPrompt, middle, first), bands("e2e", "E2E", "prompt_tokens", byPrompt, middle, whole)}
 	p.CacheTurns = cacheTurns(turns)
 	series := func(source, name string, rate bool, value func(float64) float64) {
-		t := analyze.TelemetrySeries{Source: source, Name: name, Rate: rate, Of: int64(steps)}
+		t := plots.TelemetrySeries{Source: source, Name: name, Rate: rate, Of: int64(steps)}
 		for k := range steps {
 			t.T, t.V = append(t.T, analyze.Num(k)), append(t.V, analyze.Num(value(float64(k))))
 		}
@@ -344,8 +345,8 @@ func runPlots(label string, turns []turn, seed uint64) analyze.RunPlots {
 	return p
 }
 
-func cacheTurns(turns []turn) []analyze.CacheTurn {
-	var out []analyze.CacheTurn
+func cacheTurns(turns []turn) []plots.CacheTurn {
+	var out []plots.CacheTurn
 	for k := range 14 {
 		var rows int64
 		var prompt, cached float64
@@ -357,7 +358,7 @@ func cacheTurns(turns []turn) []analyze.CacheTurn {
 			}
 		}
 		if rows > 0 {
-			out = append(out, analyze.CacheTurn{Turn: int64(k), Rows: rows, Reuse: analyze.Num(cached / prompt), Ceiling: analyze.Num(math.Min(1, cached/prompt*1.08))})
+			out = append(out, plots.CacheTurn{Turn: int64(k), Rows: rows, Reuse: analyze.Num(cached / prompt), Ceiling: analyze.Num(math.Min(1, cached/prompt*1.08))})
 		}
 	}
 	return out

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 
 	"parley/analyze"
+	"parley/analyze/plots"
 	"parley/analyze/report"
 )
 
@@ -43,7 +44,7 @@ func main() {
 }
 
 func reports(ctx context.Context, dir string) error {
-	for name, make := range map[string]func() (*analyze.Result, *analyze.Plots){
+	for name, make := range map[string]func() (*analyze.Result, *plots.Plots){
 		"one": one, "two": two, "sweep": sweep, "hostile": hostile,
 	} {
 		result, plots := make()
@@ -74,14 +75,14 @@ func big(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	plots, err := analyze.BuildPlots(ctx, runs, result, options, analyze.PlotOptions{})
+	plots, err := analyze.BuildPlots(ctx, runs, result, options, plots.Budget{})
 	if err != nil {
 		return err
 	}
 	return write(filepath.Join(dir, "big"), result, plots)
 }
 
-func write(base string, result *analyze.Result, plots *analyze.Plots) error {
+func write(base string, result *analyze.Result, plots *plots.Plots) error {
 	f, err := os.Create(base + ".html")
 	if err != nil {
 		return err

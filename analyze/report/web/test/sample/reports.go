@@ -5,6 +5,7 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/compare"
+	"parley/analyze/plots"
 	"parley/schemas"
 )
 
@@ -15,13 +16,13 @@ func result(runs ...analyze.RunResult) *analyze.Result {
 	}
 }
 
-func one() (*analyze.Result, *analyze.Plots) {
+func one() (*analyze.Result, *plots.Plots) {
 	turns := load(7, 120, 1)
 	r := result(runResult("run", turns))
-	return r, &analyze.Plots{Runs: []analyze.RunPlots{runPlots("run", turns, 7)}}
+	return r, &plots.Plots{Runs: []plots.RunPlots{runPlots("run", turns, 7)}}
 }
 
-func two() (*analyze.Result, *analyze.Plots) {
+func two() (*analyze.Result, *plots.Plots) {
 	before, after := load(7, 120, 1), load(7, 120, 1.12)
 	r := result(runResult("after", after), runResult("before", before))
 	r.Runs[1].Verdict = schemas.Verdict{Grade: schemas.Valid}
@@ -48,12 +49,12 @@ func two() (*analyze.Result, *analyze.Plots) {
 		{Expression: "ttft.p99 < +10%", Of: "after (5 runs)", Outcome: compare.Undecided, Value: 0.08, Low: 0.04, High: 0.12, Text: "ttft.p99 went from 1204 ms to 1300 ms, +8 % (95 %: +4 % to +12 %); wanted < +10 %; it would take about 6 more runs a side like these"},
 		{Expression: "tpot.p50 < +5%", Of: "after (5 runs)", Outcome: compare.Failed, Value: 0.121, Low: 0.08, High: 0.16, Text: "tpot.p50 went from 13.02 ms to 14.6 ms, +12.1 % (95 %: +8 % to +16 %); wanted < +5 %"},
 	}
-	return r, &analyze.Plots{Runs: []analyze.RunPlots{runPlots("after", after, 8), runPlots("before", before, 7)}}
+	return r, &plots.Plots{Runs: []plots.RunPlots{runPlots("after", after, 8), runPlots("before", before, 7)}}
 }
 
-func sweep() (*analyze.Result, *analyze.Plots) {
+func sweep() (*analyze.Result, *plots.Plots) {
 	r := result()
-	p := &analyze.Plots{}
+	p := &plots.Plots{}
 	s := &analyze.Sweep{GPUs: 2}
 	for i, concurrency := range []int{4, 8, 16, 32, 64, 128} {
 		slow := 1 + float64(concurrency*concurrency)/3000
@@ -83,7 +84,7 @@ func sweep() (*analyze.Result, *analyze.Plots) {
 
 // hostile has, in each place that a server, a dataset or a user can write into, a text that would run a
 // script, end an element, or become a formula, if anything took it for more than text.
-func hostile() (*analyze.Result, *analyze.Plots) {
+func hostile() (*analyze.Result, *plots.Plots) {
 	turns := load(7, 12, 1)
 	attacks := []string{
 		`</script><img src=x onerror="window.owned=1">`,
@@ -139,5 +140,5 @@ func hostile() (*analyze.Result, *analyze.Plots) {
 	for j := range p.OverTime {
 		p.OverTime[j].Title, p.OverTime[j].Unit = next(), next()
 	}
-	return r, &analyze.Plots{Runs: []analyze.RunPlots{p}}
+	return r, &plots.Plots{Runs: []plots.RunPlots{p}}
 }

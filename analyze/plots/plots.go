@@ -1,4 +1,35 @@
-package analyze
+// Package plots makes what a report draws: series thinned to a budget of points without losing extremes, from values,
+// moments and turns, wherever these come from.
+package plots
+
+import (
+	"cmp"
+
+	"parley/analyze/stat"
+)
+
+// Num is a number that may be missing.
+type Num = stat.Num
+
+// Missing is the Num that stands for no value.
+var Missing = stat.Missing
+
+// Budget bounds how much a report draws. Zero values give the defaults.
+type Budget struct {
+	Points  int // of a cloud or a curve; 4000
+	Lanes   int // conversations in the swim-lanes; 200
+	Turns   int // turns in all lanes; 8000
+	Seconds int // steps of the series per second, above which steps get longer; 1200
+}
+
+// WithDefaults gives the budget with its defaults filled in.
+func (b Budget) WithDefaults() Budget {
+	b.Points = cmp.Or(b.Points, 4000)
+	b.Lanes = cmp.Or(b.Lanes, 200)
+	b.Turns = cmp.Or(b.Turns, 8000)
+	b.Seconds = cmp.Or(b.Seconds, 1200)
+	return b
+}
 
 // Plots is what the HTML report draws: series thinned to a budget of points without losing extremes.
 // Times are seconds from the run's origin, latencies milliseconds. Parallel slices have equal lengths;
@@ -59,6 +90,14 @@ type Bands struct {
 	P90    []Num   `json:"p90"`
 	P99    []Num   `json:"p99"` // null where the bin cannot carry it
 	Mean   []Num   `json:"mean"`
+}
+
+// CacheTurn is prefix cache reuse at one turn index.
+type CacheTurn struct {
+	Turn    int64 `json:"turn"`
+	Rows    int64 `json:"rows"` // that reuse and ceiling cover
+	Reuse   Num   `json:"reuse"`
+	Ceiling Num   `json:"ceiling"`
 }
 
 // PerSecond is series with one value per Step seconds; T is the start of each.
