@@ -4,14 +4,16 @@
 // # How
 //
 // A server that batches sends the tokens of a step together. So the chunks of all requests, in order of their arrival,
-// fall apart into steps: a new one begins where a pause is, or where a request comes for the second time. A step whose
+// fall apart into steps: a new one begins where a pause is, or where a request comes for the second time, unless a request
+// that decodes has not come yet. A step whose
 // predecessor a decoding request was in too lasted from the one's end to the other's; its decoding sequences are the
 // requests with a token in it, and its prompt tokens those of the requests whose first token it has, but for what the
 // cache had, and spread over the steps before it where there are more than the budget of a step. Then
 //
 //	time = a + b x decoding sequences + c x prompt tokens
 //
-// by weighted least squares (the noise is relative), without the outliers beyond four deviations; the intervals
+// by weighted least squares (the noise is relative), without the outliers beyond four deviations, and then stretched to the
+// time that all steps took together; the intervals
 // are percentiles of a bootstrap over twenty stretches of time, since neighbouring steps are alike. What is left is the
 // server's mood: steps of one second differ by its jitter, seconds by its drift. The budget is the
 // one of the usual sizes that leaves the least unexplained. The delay before the queue is the one that puts the most
@@ -178,20 +180,32 @@ func split(list []request) []step {
 	}
 	var out []step
 	last := make([]int, len(list)) // the step of each request's last chunk, from 1
-	for i, a := range all {
-		if i == 0 || a.at-all[i-1].at > pause || last[a.of] == len(out) {
-			out = append(out, step{end: a.at})
+	for from := 0; from < len(all); {
+		to := from + 1
+		for to < len(all) && all[to].at-all[to-1].at <= pause && !slices.ContainsFunc(all[from:to], func(a arrival) bool { return a.of == all[to].of }) {
+			to++
+		}
+		// A busy server or client tears the chunks of a step apart. Whatever decodes is in every step: chunks of
+		// requests that are not in this step, among them one that was in the step before it, belong to it.
+		missed, again := false, false
+		for _, a := range all[from:to] {
+			again = again || last[a.of] == len(out)
+			missed = missed || a.nth > 0 && last[a.of] == len(out)-1
+		}
+		if len(out) == 0 || again || !missed {
+			out = append(out, step{end: all[from].at})
 		}
 		s := &out[len(out)-1]
-		if a.nth == 0 {
-			s.firsts = append(s.firsts, a.of)
-		} else {
-			s.decoding++
-			if last[a.of] == len(out)-1 {
-				s.timed = true
+		for _, a := range all[from:to] {
+			if a.nth == 0 {
+				s.firsts = append(s.firsts, a.of)
+			} else {
+				s.decoding++
+				s.timed = s.timed || last[a.of] == len(out)-1
 			}
+			last[a.of] = len(out)
 		}
-		last[a.of] = len(out)
+		from = to
 	}
 	for i := 1; i < len(out); i++ {
 		out[i].lasted = float64(out[i].end-out[i-1].end) / 1e6
@@ -337,6 +351,13 @@ func regress(steps []step) *outcome {
 	}
 	o.explains = 1 - left/sq
 	o.mood(all, predict)
+	// Stalls are no steps like others, but they take their time: on the whole, steps take what they took.
+	var took, expected float64
+	for _, s := range all {
+		took += min(s.lasted, 20*predict(s))
+		expected += predict(s)
+	}
+	longer := took / expected / math.Exp(o.drift*o.drift/2)
 	// Stretches of time, drawn anew.
 	var parts [stretches]normal
 	first, last := use[0].end, use[len(use)-1].end+1
@@ -356,7 +377,7 @@ func regress(steps []step) *outcome {
 	}
 	for k := range drawn {
 		slices.Sort(drawn[k])
-		o.v[k] = Value{beta[k], min(beta[k], drawn[k][draws/40]), max(beta[k], drawn[k][draws-1-draws/40])}
+		o.v[k] = Value{longer * beta[k], longer * min(beta[k], drawn[k][draws/40]), longer * max(beta[k], drawn[k][draws-1-draws/40])}
 	}
 	return o
 }
