@@ -162,6 +162,7 @@ func calibrationConfig(cfg Config, of *Outcome) Config {
 	cfg.CAFile, cfg.Insecure, cfg.Proxy, cfg.UnixSocket, cfg.Path = "", false, "", "", ""
 	cfg.FlushCache, cfg.SaveText, cfg.Retries = false, false, 0
 	cfg.Scrape = []string{"none"}
+	cfg.Metrics, cfg.Traceparent, cfg.OTLP = "", false, ""
 	cfg.Simulated = true
 	return cfg
 }

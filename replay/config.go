@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/replay/internal/api"
+	"parley/replay/internal/observe"
 	"parley/replay/internal/wire"
 	"parley/replay/load"
 	"parley/schemas"
@@ -109,6 +110,10 @@ type Config struct {
 	ReadyLimit     time.Duration `json:"-"`                // 0 is 5 m, None is none
 	Scrape         []string      `json:"scrape,omitempty"` // metrics URLs; empty is each target's /metrics if there; "none" is none
 	ScrapeInterval time.Duration `json:"scrape_interval,omitempty"`
+	Metrics        string        `json:"-"`                     // address that serves the run's figures to Prometheus while it goes on; "" is none
+	Traceparent    bool          `json:"traceparent,omitempty"` // each request says which trace and span it belongs to (W3C trace context)
+	OTLP           string        `json:"-"`                     // URL of a receiver of spans and histograms (OTLP over HTTP); "" is none
+	OTLPHeaders    string        `json:"-"`                     // of requests to it, NAME=VALUE,...; never in a file
 	Retries        int           `json:"retries,omitempty"`
 	SaveText       bool          `json:"save_text,omitempty"`
 	VerifyOutput   string        `json:"verify_output,omitempty"` // file of a first run whose answers these are to equal; asks for temperature 0
@@ -200,6 +205,11 @@ func (s *settled) settleTargets(bad func(flag, format string, args ...any)) {
 	}
 	if _, err := api.New(s.API); err != nil {
 		bad("api", "%w", err)
+	}
+	if s.OTLP != "" {
+		if _, err := observe.NewExporter(observe.ExporterOptions{URL: s.OTLP, Headers: s.OTLPHeaders}); err != nil {
+			bad("otlp", "%w", err)
+		}
 	}
 	r := &s.rules
 	r.Shard, r.Shards = 0, 1

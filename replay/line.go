@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"parley/replay/engine"
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
+	"parley/replay/internal/observe"
 	"parley/replay/internal/wire"
 	"parley/replay/load"
 	"parley/schemas"
@@ -74,6 +76,7 @@ type line struct {
 	params  api.Params
 	headers []api.Header
 	discard bool
+	trace   *observe.Conversation // nil: the run is not traced
 }
 
 // openLine opens a conversation's session. The requests' headers and fields that have places are filled
@@ -97,6 +100,9 @@ func (r *run) openLine(to *server, c *engine.Conversation) (engine.Session, erro
 	l := &line{Session: s, r: r, c: c, to: to, params: to.params}
 	if model := r.cfg.modelOf(c.Row); model != "" {
 		l.params.Model = model
+	}
+	if r.cfg.Traceparent || r.exporter != nil {
+		l.trace = &observe.Conversation{TraceID: observe.NewTraceID(), ID: c.ID, Instance: c.Pass, Begin: math.MaxInt64}
 	}
 	l.discard = !r.cfg.SaveText && r.verifier == nil && (r.cfg.History != "live" || len(c.Turns) == 1)
 	return l, nil
@@ -129,10 +135,16 @@ func (l *line) Do(ctx context.Context, outputTokens int64, row *schemas.Request)
 	l.headers, l.params.Fields = cfg.fillTemplates(func() []string {
 		return places(l.c.ID, strconv.FormatInt(row.Turn, 10), row.RequestID, row.RunID, strconv.FormatInt(l.c.Pass, 10))
 	}, l.headers[:0], l.params.Fields[:0])
+	if l.trace != nil {
+		l.startSpan(row)
+	}
 	answer := l.Session.Do(ctx, wire.TurnRequest{
 		RequestID: row.RequestID, Params: &l.params, Headers: l.headers, DiscardText: l.discard,
 		LeaveAfter: cfg.leaveAfter(l.c.Row, l.c.Pass, row.Turn),
 	}, row)
+	if l.trace != nil {
+		l.trace.Add(row)
+	}
 	if !l.discard && (cfg.SaveText || l.r.verifier != nil) {
 		row.Text, row.ToolCalls = answer.Message.Content, answer.Message.ToolCalls
 		if answer.Reasoning != "" {
@@ -163,6 +175,22 @@ func (s *settled) fillTemplates(values func() []string, headers []api.Header, fi
 		fields = append(fields, api.Field{Name: f.name, Value: fill.Replace(f.text)})
 	}
 	return headers, fields
+}
+
+// startSpan gives the request a span of its own, and tells the server of it if that was asked for.
+func (l *line) startSpan(row *schemas.Request) {
+	span := observe.NewSpanID()
+	row.TraceID, row.SpanID = &l.trace.TraceID, &span
+	if l.r.cfg.Traceparent {
+		l.headers = append(l.headers, api.Header{Name: "traceparent", Value: observe.Traceparent(l.trace.TraceID, span)})
+	}
+}
+
+// End tells of the conversation where that is traced.
+func (l *line) End() {
+	if e := l.r.exporter; e != nil && l.trace != nil && l.trace.Turns > 0 {
+		e.Conversation(l.trace)
+	}
 }
 
 // configText gives the configuration for the metadata.

@@ -17,6 +17,7 @@ import (
 	"parley/replay/engine"
 	"parley/replay/internal/api"
 	"parley/replay/internal/clock"
+	"parley/replay/internal/observe"
 	"parley/replay/internal/scrape"
 	"parley/replay/internal/wire"
 	"parley/replay/load"
@@ -109,6 +110,7 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (*Outcome, error) {
 			return nil, fmt.Errorf("--verify-output: %w", err)
 		}
 	}
+	defer r.endObserving()
 	return r.run(ctx)
 }
 
@@ -136,7 +138,9 @@ type run struct {
 	scrapes  []*scrape.Scraper
 	closers  []*wire.Client // of metrics elsewhere
 	verifier *verifier
-	drain    chan struct{} // closed: no turn is to start any more
+	page     *observe.Page     // nil: nobody asked for it
+	exporter *observe.Exporter // the same
+	drain    chan struct{}     // closed: no turn is to start any more
 }
 
 // ErrInterrupted is wrapped by the error of a run that was stopped before its load began. There is no
@@ -179,6 +183,9 @@ func (r *run) run(ctx context.Context) (_ *Outcome, err error) {
 		r.servers = append(r.servers, &server{Target: schemas.Target{URL: client.URL(), API: r.cfg.API, Model: r.cfg.Model}, api: a, client: client})
 	}
 	if err := r.checkLimits(); err != nil {
+		return nil, err
+	}
+	if err := r.observe(); err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{})
@@ -383,7 +390,7 @@ func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
 		Open:    func(c *engine.Conversation) (engine.Session, error) { return r.openLine(r.servers[c.Server()], c) },
 		Begin:   func(held int) int64 { return r.begin(preparing, helping, &helpers, held) },
 		Timeout: r.cfg.Timeout, IdleTimeout: r.cfg.IdleTimeout, LiveHistory: r.cfg.History == "live", OutputTokens: r.cfg.outputTokens,
-		Model: r.cfg.modelOf,
+		Model: r.cfg.modelOf, Observe: r.observer(),
 	}
 	if r.hooks.Rows != nil {
 		set.Store = told{r.journal, r.hooks.Rows}
@@ -473,6 +480,15 @@ func (r *run) begin(preparing, helping context.Context, helpers *sync.WaitGroup,
 			}
 		})
 	}
+	if r.exporter != nil {
+		helpers.Go(func() { r.exporter.Run(helping) })
+	}
+	if r.page != nil {
+		r.page.Follow(func() observe.State {
+			p := e.Progress()
+			return observe.State{Planned: p.Planned, InFlight: p.InFlight, Active: p.Active, Backlog: p.Backlog}
+		})
+	}
 	if r.hooks.Started != nil {
 		helpers.Go(func() { r.hooks.Started(e.Progress) })
 	}
@@ -529,6 +545,7 @@ func (r *run) finish(runErr error) (*Outcome, error) {
 			r.hooks.Note(text)
 		}
 	}
+	r.exported()
 	r.clockInfo()
 	out := &Outcome{Journal: r.journal.Dir(), Pace: total.Pace, HTTP2: slices.ContainsFunc(r.servers, func(s *server) bool { return s.client.HTTP2() })}
 	if runErr != nil {

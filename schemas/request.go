@@ -65,6 +65,8 @@ type Request struct {
 	API            string  `parquet:"api,dict" doc:"chat, completions, responses, anthropic or ollama."`
 	Model          string  `parquet:"model,dict" doc:"The model asked for."`
 	ResponseID     *string `parquet:"response_id,optional,zstd" doc:"The identifier that the server gave its response."`
+	TraceID        *string `parquet:"trace_id,optional,zstd" since:"1.1" doc:"The trace of its conversation (W3C trace context, hexadecimal), with --traceparent or --otlp."`
+	SpanID         *string `parquet:"span_id,optional,zstd" since:"1.1" doc:"The span of this request in that trace: the parent of what the server traces."`
 	RootID         *string `parquet:"root_id,optional,zstd" doc:"The conversation that starts the tree which this one belongs to: its own conversation_id if it starts by itself; null in files before version 1.1."`
 	ParentID       *string `parquet:"parent_id,optional,zstd" doc:"The conversation that started this one; null for one that starts by itself."`
 	ParentTurn     *int64  `parquet:"parent_turn,optional" doc:"The turn of that conversation which started this one."`

@@ -296,8 +296,8 @@ func (l *level) llmdRequests() llmdRequests {
 // llmdSessions counts conversations by their turns in the window.
 func (l *level) llmdSessions() llmdSessions {
 	type session struct {
-		events, input, output  float64
-		failed, unknown, ended bool
+		events, input, output float64
+		failed, ended         bool
 	}
 	sessions := map[int32]*session{}
 	s := llmdSessions{}

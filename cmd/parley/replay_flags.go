@@ -100,6 +100,9 @@ type replayCommand struct {
 
 	Scrape         []string      `group:"Telemetry" sep:"none" placeholder:"URL" help:"Metrics page to record (default: the server's /metrics if there; none for none). Repeatable."`
 	ScrapeInterval time.Duration `group:"Telemetry" default:"1s" help:"How often."`
+	Metrics        string        `group:"Telemetry" placeholder:"ADDR" help:"Serve the run's figures to Prometheus while it goes on, at /metrics of this address, such as :9100."`
+	Traceparent    bool          `group:"Telemetry" help:"Tell the server a trace and a span for each request (header traceparent, W3C): a trace per conversation, a span per turn. Rows have both."`
+	OTLP           string        `group:"Telemetry" name:"otlp" placeholder:"URL" help:"Send a span per turn and conversation, and histograms, to this receiver of OpenTelemetry (OTLP over HTTP; conventions of generative AI, 1.41.0), such as http://127.0.0.1:4318. Headers come from $OTEL_EXPORTER_OTLP_HEADERS."`
 	Calibrate      bool          `group:"Telemetry" help:"Afterwards, measure what this client adds at this load, against the simulated server."`
 
 	Shard   string `group:"Schedule" placeholder:"I/N" help:"Replay every Nth conversation of the same schedule, from the Ith."`
@@ -119,6 +122,8 @@ func (replayCommand) Help() string {
   parley replay chat.parquet --url 'sim:?prefill=20000&itl=12ms&slots=64' -o run.parquet --concurrency 64
   parley replay chat.parquet --url http://a:8000 --url http://b:8000 -o run.parquet \
       --concurrency 64 --header 'X-Session-ID: {conversation}'
+  parley replay chat.parquet --url http://a:8000 -o run.parquet --concurrency 64 \
+      --traceparent --otlp http://127.0.0.1:4318 --metrics :9100 --scrape http://a:9400/metrics
 
 Plans of several runs, and what they say together:
 
@@ -151,7 +156,8 @@ func (c *replayCommand) config() (replay.Config, error) {
 		ClientCert: c.ClientCert, ClientKey: c.ClientKey, KeepIdle: orNone(c.KeepIdle), ConnectTimeout: orNone(c.ConnectTimeout),
 		NewConnections: c.NewConnections, Cancel: c.Cancel, VerifyOutput: c.VerifyOutput, APIKeyFile: c.APIKeyFile,
 		Preconnect: c.Preconnect, ReadyLimit: orNone(c.ReadyTimeout), NoProbe: c.NoProbe, UserClock: c.UserClock,
-		Scrape: c.Scrape, ScrapeInterval: c.ScrapeInterval,
+		Scrape: c.Scrape, ScrapeInterval: c.ScrapeInterval, Metrics: c.Metrics, Traceparent: c.Traceparent,
+		OTLP: c.OTLP, OTLPHeaders: os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"),
 		Shard: c.Shard, Seed: c.Seed,
 	}
 	if c.Grace != nil {

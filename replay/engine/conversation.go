@@ -136,10 +136,13 @@ func (c *Conversation) quit() {
 	}
 }
 
-// run takes one turn after the other.
+// run takes one turn after the other. A session with an End method is told when there are no more.
 func (c *Conversation) run() {
 	e := c.e
 	defer e.wg.Done()
+	if s, ok := c.talk.(interface{ End() }); ok {
+		defer s.End()
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			e.Fail(fmt.Errorf("conversation %q: %v\n%s", c.ID, p, debug.Stack()))
