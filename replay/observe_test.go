@@ -102,7 +102,6 @@ func TestOTLPNeverDelays(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"partialSuccess":{"rejectedSpans":"0"}}`)
 	}
-	release := make(chan struct{})
 	cfg := Config{Dataset: writeDataset(t, talks(20, 3, 0)), URLs: []string{target}, Concurrency: 4, Scrape: []string{"none"}}
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
@@ -110,7 +109,10 @@ func TestOTLPNeverDelays(t *testing.T) {
 	}{
 		"good":    {good, ""},
 		"refuses": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no room here", 507) }, "80 of 80 spans did not reach"},
-		"hangs":   {func(_ http.ResponseWriter, r *http.Request) { <-release }, "80 of 80 spans did not reach"},
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}, "80 of 80 spans did not reach"},
 		"rejects": {func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"partialSuccess":{"rejectedSpans":"80","errorMessage":"too old"}}`)
 		}, "80 of 80 spans did not reach"},
@@ -141,7 +143,6 @@ func TestOTLPNeverDelays(t *testing.T) {
 			}
 		})
 	}
-	close(release)
 	if names["chat sim"] != 60 || names["conversation"] != 20 || names["metrics"] == 0 || key != "a b" {
 		t.Errorf("the good receiver has %v, key %q", names, key)
 	}
