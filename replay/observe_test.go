@@ -107,8 +107,10 @@ func TestOTLPNeverDelays(t *testing.T) {
 		handler http.HandlerFunc
 		told    string
 	}{
-		"good":    {good, ""},
-		"refuses": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no room here", 507) }, "80 of 80 spans did not reach"},
+		"good": {good, ""},
+		"refuses": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no room here", http.StatusInsufficientStorage)
+		}, "80 of 80 spans did not reach"},
 		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
