@@ -84,8 +84,10 @@ func (p *part) shiftRows(rows []schemas.Request) {
 				*m += p.shiftNS
 			}
 		}
-		for c := range r.ChunkNS {
-			r.ChunkNS[c] += p.shiftNS
+		for _, list := range [][]int64{r.ChunkNS, r.AttemptNS} {
+			for i := range list {
+				list[i] += p.shiftNS
+			}
 		}
 	}
 }

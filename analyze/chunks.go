@@ -83,7 +83,7 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 	}
 	workers := make([]*chunkWorker, schemas.ListWorkers())
 	rows := newTokenRows(f)
-	sent, phases := f.ints("sent_ns"), f.strs("phase")
+	sent, firsts, phases := f.ints("sent_ns"), f.ints("first_token_ns"), f.strs("phase")
 	pass.phase = phases.Codes
 	burst := make([]bool, f.rows) // every row is one worker's
 	groups := 1
@@ -113,6 +113,11 @@ func readChunks(ctx context.Context, r *run, f *frame, pass chunkPass) (*chunkFi
 			}
 			if len(ns) == 0 {
 				w.whole(rows, &pass, row, f)
+				if pass.in[row] && rows.completion[row] > 1 && firsts[row] == schemas.NullInt { // one document, not a stream
+					w.burst[row] = true
+					w.pieces++
+					w.bursts++
+				}
 				continue
 			}
 			counts, told := rows.spread(&w.counts, row, ns, tokens)

@@ -20,6 +20,20 @@ func cleanRows() ([]schemas.Request, *schemas.RunMeta) {
 	return rows, synth.Meta(s)
 }
 
+// A server that answers with documents streams nothing, and the run says so.
+func TestDocumentsAreNoStream(t *testing.T) {
+	rows, meta := cleanRows()
+	for i := range rows {
+		r := &rows[i]
+		r.ChunkNS, r.ChunkTokens, r.FirstTokenNS, r.FirstAnswerNS, r.TPOTMS = nil, nil, nil, nil, nil
+	}
+	v := analyzeOne(t, runOfRows(t, rows, meta, Options{}), Options{}).Verdict
+	i := slices.IndexFunc(v.Reasons, func(r schemas.Reason) bool { return r.Signal == "bursts" })
+	if i < 0 || !strings.Contains(v.Reasons[i].Text, "answers came in one piece") {
+		t.Errorf("%+v", v)
+	}
+}
+
 func TestVerdictSignals(t *testing.T) {
 	each := func(rows []schemas.Request, every int, change func(r *schemas.Request)) {
 		for i := range rows {
