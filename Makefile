@@ -26,6 +26,7 @@ test:            ## every test that needs nothing but Go
 lint:            ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags soak,integration ./cmd/parley
 	$(GO) tool staticcheck ./...
 
 fmt:             ## format all code

@@ -32,8 +32,8 @@ func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
-	slices.Sort(values)
-	return values[len(values)/2]
+	s := slices.Sorted(slices.Values(values))
+	return s[len(s)/2]
 }
 
 // searchVirtual makes a search: its probes are runs in virtual time, each in a mood of its own.

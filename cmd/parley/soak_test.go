@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"parley/replay/simserver"
 	"parley/schemas"
 )
 
@@ -120,11 +119,6 @@ func flat(t testing.TB, what string, values []float64, slack float64) {
 	if late > 1.25*early+slack {
 		t.Errorf("%s grew from %.0f to %.0f", what, early, late)
 	}
-}
-
-func median(values []float64) float64 {
-	s := slices.Sorted(slices.Values(values))
-	return s[len(s)/2]
 }
 
 // openFiles counts a process's file descriptors, -1 when it has gone.
