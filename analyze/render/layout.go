@@ -24,7 +24,7 @@ const (
 
 // New lays a result out. What was asked comes first: a gate that failed must not stand below a green verdict.
 func New(res *analyze.Result) *Document {
-	res = named(res)
+	res = Named(res)
 	d := &Document{Notices: res.Heading}
 	if len(d.Notices) == 0 && slices.ContainsFunc(res.Runs, func(r analyze.RunResult) bool { return r.Simulated }) {
 		d.Notices = []string{"Run against parley's own simulated server, not a real one"}
@@ -56,7 +56,7 @@ func New(res *analyze.Result) *Document {
 	}
 	window := windows(res.Runs)
 	add(latencies(res, false), latencies(res, true))
-	add(metricTables("figures", "In the window", rateMetrics(res), window)...)
+	add(metricTables("rates", "In the window", rateMetrics(res), window)...)
 	all := window
 	if slices.ContainsFunc(res.Runs, func(r analyze.RunResult) bool { return len(r.Phases) > 0 }) {
 		all = phases(res.Runs)
@@ -91,8 +91,8 @@ func New(res *analyze.Result) *Document {
 	return d
 }
 
-// named gives runs of one label names that tell them apart: those of their files, or else numbers.
-func named(res *analyze.Result) *analyze.Result {
+// Named gives runs of one label names that tell them apart: those of their files, or else numbers.
+func Named(res *analyze.Result) *analyze.Result {
 	byLabel := map[string]int{}
 	for i := range res.Runs {
 		byLabel[res.Runs[i].Label]++

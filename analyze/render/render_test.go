@@ -379,7 +379,7 @@ func TestKindsOfTurnsThatDidNotComplete(t *testing.T) {
 func TestRunsOfOneLabelAreNamed(t *testing.T) {
 	runs := []analyze.RunResult{{Label: "a", Files: []string{"x/1.parquet"}}, {Label: "b"}, {Label: "a", Files: []string{"x/2.parquet"}}, {Label: "a", Files: []string{"y/2.parquet"}}}
 	var got []string
-	for _, r := range named(&analyze.Result{Runs: runs}).Runs {
+	for _, r := range Named(&analyze.Result{Runs: runs}).Runs {
 		got = append(got, r.Label)
 	}
 	if want := []string{"1", "b", "2", "2 (2)"}; !slices.Equal(got, want) {

@@ -3,14 +3,15 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"parley/analyze"
-	"parley/analyze/compare"
-	"parley/schemas"
+	"parley/analyze/render"
 )
 
-// page is what the template prints.
+// page is what the template prints: the document of the result, sorted into sections.
 type page struct {
 	Policy     string
 	Script     template.JS
@@ -18,134 +19,208 @@ type page struct {
 	ResultJSON template.JS
 	PlotsJSON  template.JS
 
-	Title      string
-	Subtitle   string
-	Heading    []string  // above the title: what a reader must know first
-	Answers    []verdict // what was asked with a baseline or gates: the headline
-	Verdicts   []verdict
-	Fold       bool // the reasons of many verdicts are folded away
-	Gates      *table
-	Warnings   []string
-	Tiles      []tile
-	Comparison []table
-	Sweep      []table
-	Summary    []table
-	Groups     []table
-	Runs       []runFacts
-	Terms      []term
-	Tool       string
+	Title    string
+	Subtitle string
+	Notices  []string
+	Cards    []render.Table // what was asked, and how far to trust it: the headline
+	Tiles    []tile
+	Warnings []string
+	Gates    *table
+	Compared []table
+	Sweep    []table
+	Summary  []table
+	Groups   []table
+	Facts    []table
+	Settings []settings
+	Terms    []fact
+	Tool     string
 }
 
-type verdict struct {
-	Label   string // of the run, if there are several
-	Word    string
-	Class   string
-	Text    string
-	Reasons []reason
+// tile is one figure on top of the page.
+type tile struct{ Name, Value, Unit, Small, Change, Class string }
+
+// settings are what a run was asked to do.
+type settings struct {
+	Label string
+	List  []fact
 }
-
-type reason struct{ Word, Class, Text, Advice string }
-
-type tile struct{ Name, Value, Unit, Small string }
-
-type runFacts struct {
-	Label  string
-	Cards  []factCard
-	Config []fact
-}
-
-type factCard struct {
-	Title string
-	Facts []fact
-}
-
-type fact struct{ Name, Value string }
-
-type term struct{ Name, Text string }
 
 func newPage(r *analyze.Result) *page {
-	p := &page{
-		Title:    title(r),
-		Subtitle: subtitle(r),
-		Heading:  together(r, r.Heading),
-		Answers:  answers(r),
-		Gates:    gates(r.Gates),
-		Tiles:    tiles(r),
-		Terms:    terms(r),
-		Tool:     r.ToolVersion,
-	}
-	if len(p.Heading) == 0 && anySimulated(r) {
-		p.Heading = []string{"Run against parley's own simulated server, not a real one"}
-	}
-	for i := range r.Runs {
-		run := &r.Runs[i]
-		p.Verdicts = append(p.Verdicts, newVerdict(r, run))
-		p.Runs = append(p.Runs, facts(r, run))
-	}
-	for _, w := range r.Warnings {
-		p.Warnings = append(p.Warnings, sentence(w.Text))
-	}
-	for i := range r.Runs {
-		for _, w := range r.Runs[i].Warnings {
-			p.Warnings = append(p.Warnings, prefixed(r, &r.Runs[i], sentence(w.Text)))
+	r = render.Named(r)
+	doc := render.New(r)
+	p := &page{Title: title(r), Subtitle: subtitle(r), Notices: doc.Notices, Terms: terms(r), Tool: r.ToolVersion}
+	for i := range doc.Tables {
+		t := &doc.Tables[i]
+		if t.ID == "warnings" {
+			p.Warnings = t.Notes
+			continue
+		}
+		if t.Section == render.Answers || t.Answer != "" {
+			p.Cards = append(p.Cards, *t)
+		}
+		switch {
+		case t.ID == "overview":
+			p.Tiles = tiles(r, t)
+		case t.ID == "gates":
+			v := newTable(t)
+			p.Gates = &v
+		case len(t.Rows) > 0:
+			list := map[string]*[]table{
+				render.Compared: &p.Compared, render.Runs: &p.Sweep, render.Figures: &p.Summary, render.Groups: &p.Groups, render.Configuration: &p.Facts,
+			}[t.Section]
+			*list = append(*list, newTable(t))
 		}
 	}
-	p.Fold = len(r.Runs) > 3
-	p.Warnings = together(r, p.Warnings)
-	for i, c := range r.Comparisons {
-		p.Comparison = append(p.Comparison, comparison(c, i)...)
+	for i := range r.Runs {
+		s := settings{List: flatten(r.Runs[i].Config)}
+		if len(r.Runs) > 1 {
+			s.Label = r.Runs[i].Label
+		}
+		if len(s.List) > 0 {
+			p.Settings = append(p.Settings, s)
+		}
 	}
-	p.Sweep = sweep(r.Sweep)
-	p.Summary = summary(r)
-	p.Groups = groups(r)
 	return p
 }
 
-func anySimulated(r *analyze.Result) bool {
-	for i := range r.Runs {
-		if r.Runs[i].Simulated {
-			return true
+// table is a table of the document as HTML prints it.
+type table struct {
+	ID, Title string
+	Fold      bool // the rows show when asked for
+	Card      bool // names and values: narrow
+	Head      []cell
+	Bodies    []body
+	Notes     []string
+}
+
+// body is a group of rows with a heading of its own, if it has one.
+type body struct {
+	Title string
+	Rows  [][]cell
+}
+
+// cell is one cell. CSV is what copying gives where it differs from the text: full precision, and the bounds of an
+// interval, with bars between them.
+type cell struct {
+	Text, Range, Class, Hint string
+	CSV                      *string
+	Head                     bool // names its row
+}
+
+// Wide says that the table needs small print on paper.
+func (t *table) Wide() bool { return len(t.Head) > 11 }
+
+// Short says that the table should stay on one page of paper.
+func (t *table) Short() bool { return len(t.Bodies) == 1 && len(t.Bodies[0].Rows) <= 16 }
+
+func newTable(t *render.Table) table {
+	out := table{ID: t.ID, Title: t.Title, Notes: t.Notes, Fold: t.ID == "waits", Card: len(t.Columns) == 2}
+	for i, c := range t.Columns {
+		head := cell{Text: c.Name}
+		if c.Text {
+			head.Class = "text"
+		}
+		bounds := t.Bounded(i)
+		if bounds && c.Bound == "" {
+			head.CSV = given(c.Name + "|" + c.Name + " low|" + c.Name + " high")
+		}
+		out.Head = append(out.Head, head)
+		if bounds && c.Bound != "" {
+			out.Head = append(out.Head, cell{Text: c.Bound, CSV: given(c.Bound + " low|" + c.Bound + " high")})
 		}
 	}
-	return false
-}
-
-func prefixed(r *analyze.Result, run *analyze.RunResult, text string) string {
-	if len(r.Runs) > 1 {
-		return run.Label + ": " + text
-	}
-	return text
-}
-
-// together says once what is said of several runs: "a: text" and "b: text" become "a, b: text", or only the
-// text if it holds for all runs.
-func together(r *analyze.Result, texts []string) []string {
-	if len(r.Runs) < 2 {
-		return texts
-	}
-	var order []string
-	labels := map[string][]string{}
-	for _, text := range texts {
-		label, rest := "", text
-		for i := range r.Runs {
-			if after, ok := strings.CutPrefix(text, r.Runs[i].Label+": "); ok {
-				label, rest = r.Runs[i].Label, after
-				break
+	for n, r := range t.Rows {
+		if n == 0 || r.Of != "" {
+			out.Bodies = append(out.Bodies, body{Title: r.Of})
+		}
+		var row []cell
+		for i, c := range r.Cells {
+			column := &t.Columns[i]
+			v := cell{Text: c.Text, Hint: c.Hint, Class: class(c.Mark), Head: i < t.Keys}
+			if column.Text {
+				v.Class = strings.TrimSpace("text " + v.Class)
+				if utf8.RuneCountInString(c.Text) > 40 {
+					v.Class += " wrap"
+				}
+			} else {
+				v.CSV = given(c.Exact())
+			}
+			bounds := ""
+			if t.Bounded(i) {
+				exact := func(n analyze.Num) string { return (&render.Cell{Value: n, Mark: render.Absent}).Exact() }
+				bounds = exact(c.Low) + "|" + exact(c.High)
+			}
+			if bounds != "" && column.Bound == "" {
+				v.Range, v.CSV = c.Bound, given(c.Exact()+"|"+bounds)
+			}
+			row = append(row, v)
+			if bounds != "" && column.Bound != "" {
+				row = append(row, cell{Text: c.Bound, CSV: given(bounds), Class: "none"})
 			}
 		}
-		if _, seen := labels[rest]; !seen {
-			order = append(order, rest)
-			labels[rest] = nil
+		last := &out.Bodies[len(out.Bodies)-1]
+		last.Rows = append(last.Rows, row)
+	}
+	return out
+}
+
+func given(s string) *string { return &s }
+
+// class is the style of a mark.
+func class(m render.Mark) string {
+	return map[render.Mark]string{render.Unsure: "none", render.Absent: "none", render.Good: "better", render.Bad: "worse", render.Warn: "warn"}[m]
+}
+
+// grade is the style of an answer.
+func grade(m render.Mark) string {
+	return map[render.Mark]string{render.Good: "valid", render.Warn: "suspect", render.Bad: "invalid"}[m]
+}
+
+// tiles are the few figures on top: those of a comparison with their change, or else those of the run.
+func tiles(r *analyze.Result, overview *render.Table) []tile {
+	var out []tile
+	if len(r.Comparisons) == 1 {
+		c := r.Comparisons[0]
+		for _, d := range c.Rows {
+			if !slices.Contains([]string{"ttft.p50", "ttft.p99", "tpot.p50", "e2e.p50", "output_throughput", "error_rate"}, d.Name) {
+				continue
+			}
+			show, change, unit := render.Number, render.Change(d.Ratio), d.Unit
+			switch d.Unit {
+			case "share":
+				show, change, unit = render.Share, render.Points(d.Diff), ""
+			case "1/s":
+				unit = ""
+			}
+			x := tile{Name: d.Title, Value: show(d.Candidate), Unit: unit, Small: "was " + show(d.Baseline), Change: change}
+			if d.Changed {
+				x.Class = "better"
+				if d.Worse {
+					x.Class = "worse"
+				}
+			}
+			out = append(out, x)
 		}
-		if label != "" && !contains(labels[rest], label) {
-			labels[rest] = append(labels[rest], label)
+		return out
+	}
+	for _, row := range overview.Rows {
+		x := tile{Name: row.Cells[0].Text + ", mean", Value: row.Cells[1].Text, Unit: row.Cells[len(row.Cells)-1].Text}
+		if n := len(row.Cells) - 2; n >= 2 { // the lowest percentile, and the highest
+			x.Name, x.Value = row.Cells[0].Text+", "+overview.Columns[2].Name, row.Cells[2].Text
+			x.Small = overview.Columns[n].Name + " " + row.Cells[n].Text + " " + x.Unit
+		}
+		if row.Cells[0].Text != "ITL" {
+			out = append(out, x)
 		}
 	}
-	out := make([]string, len(order))
-	for i, rest := range order {
-		out[i] = rest
-		if n := len(labels[rest]); n > 0 && n < len(r.Runs) {
-			out[i] = strings.Join(labels[rest], ", ") + ": " + rest
+	for i, line := range overview.Facts {
+		for j, f := range line {
+			if i > 0 || j == 0 {
+				out = append(out, tile{Name: strings.ToUpper(f.Name[:1]) + f.Name[1:], Value: f.Cell.Text, Unit: f.Cell.Unit, Small: f.After})
+			}
+			if i == 0 && j == 1 {
+				out[len(out)-1].Small = f.String()
+			}
 		}
 	}
 	return out
@@ -158,191 +233,45 @@ func server(run *analyze.RunResult) string {
 	}
 	var names []string
 	for _, t := range run.Targets {
-		if t.Model != "" && !contains(names, t.Model) {
-			names = append(names, t.Model)
-		}
-	}
-	if len(names) == 0 {
-		for _, t := range run.Targets {
-			if !contains(names, t.URL) {
-				names = append(names, t.URL)
-			}
+		if name := t.Model; !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return strings.Join(names, ", ")
 }
 
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
 func title(r *analyze.Result) string {
-	if len(r.Comparisons) > 0 {
-		c := r.Comparisons[0]
-		return c.Candidate + " against " + c.Baseline
+	switch {
+	case len(r.Comparisons) > 0:
+		return r.Comparisons[0].Candidate + " against " + r.Comparisons[0].Baseline
+	case len(r.Runs) > 1:
+		return fmt.Sprintf("%d runs side by side", len(r.Runs))
 	}
-	if len(r.Runs) == 1 {
-		run := &r.Runs[0]
-		what := run.Dataset.File
-		if what == "" {
-			what = run.Label
-		}
-		if s := server(run); s != "" {
-			return what + " on " + s
-		}
-		return what
+	run := &r.Runs[0]
+	what := run.Dataset.File
+	if what == "" {
+		what = run.Label
 	}
-	return fmt.Sprintf("%d runs side by side", len(r.Runs))
+	if s := server(run); s != "" {
+		return what + " on " + s
+	}
+	return what
 }
 
 func subtitle(r *analyze.Result) string {
+	var parts []string
 	if len(r.Runs) != 1 {
-		labels := make([]string, len(r.Runs))
 		for i := range r.Runs {
-			labels[i] = r.Runs[i].Label
+			parts = append(parts, r.Runs[i].Label)
 		}
-		return strings.Join(labels, " \u00b7 ")
+		return strings.Join(parts, " \u00b7 ")
 	}
 	run := &r.Runs[0]
-	var parts []string
-	if run.Label != "" && run.Label != run.Dataset.File {
+	if run.Label != run.Dataset.File {
 		parts = append(parts, run.Label)
 	}
 	if !run.Origin.IsZero() {
 		parts = append(parts, run.Origin.UTC().Format("2 January 2006, 15:04 UTC"))
 	}
-	if run.Duration.Known() {
-		parts = append(parts, seconds(run.Duration))
-	}
-	c := run.Total.Counts
-	parts = append(parts, count(c.Planned)+" turns of "+count(c.Conversations)+" conversations in the window")
-	return strings.Join(parts, " \u00b7 ")
-}
-
-func gradeClass(g schemas.Grade) string {
-	switch g {
-	case schemas.Valid:
-		return "valid"
-	case schemas.Suspect:
-		return "suspect"
-	}
-	return "invalid"
-}
-
-func newVerdict(r *analyze.Result, run *analyze.RunResult) verdict {
-	v := verdict{Word: string(run.Verdict.Grade), Class: gradeClass(run.Verdict.Grade)}
-	if len(r.Runs) > 1 {
-		v.Label = run.Label
-	}
-	switch run.Verdict.Grade {
-	case schemas.Valid:
-		v.Text = "Nothing speaks against these figures."
-	case schemas.Suspect:
-		v.Text = "Read these figures with what is said below in mind."
-	default:
-		v.Text = "Do not use these figures before what is said below is put right."
-	}
-	for _, reason := range run.Verdict.Reasons {
-		v.Reasons = append(v.Reasons, newReason(reason))
-	}
-	return v
-}
-
-func newReason(x schemas.Reason) reason {
-	return reason{Word: string(x.Grade), Class: gradeClass(x.Grade), Text: sentence(x.Text), Advice: sentence(x.Advice)}
-}
-
-// tiles are the few figures on top of a report of one run.
-func tiles(r *analyze.Result) []tile {
-	if len(r.Runs) != 1 {
-		return nil
-	}
-	g := &r.Runs[0].Total
-	var out []tile
-	for _, name := range []string{"ttft", "tpot", "e2e"} {
-		if f := g.Figure(name); f != nil && f.N > 0 {
-			out = append(out, latencyTile(f))
-		}
-	}
-	t := g.Throughput
-	out = append(out, tile{"Output", number(float64(t.CompletionTokens)), "tokens/s", number(float64(t.Requests)) + " turns/s"})
-	c := g.Counts
-	out = append(out, tile{"Failed turns", percent(float64(c.ErrorRate)), "", count(c.Failed) + " of " + count(c.OK+c.Failed)})
-	if good := g.Goodput; good != nil {
-		out = append(out, tile{"Met every objective", percent(float64(good.Share)), "", number(float64(good.Requests)) + " turns/s"})
-	} else if g.Tokens.CacheReuse.Known() {
-		small := "of the prompt tokens"
-		if g.Tokens.CacheCeiling.Known() {
-			small = "ceiling " + percent(float64(g.Tokens.CacheCeiling))
-		}
-		out = append(out, tile{"Prefix cache reuse", percent(float64(g.Tokens.CacheReuse)), "", small})
-	}
-	return out
-}
-
-// latencyTile shows the median, and the highest percentile that the sample carries.
-func latencyTile(f *analyze.Figure) tile {
-	t := tile{Name: f.Title + ", mean", Value: number(float64(f.Mean)), Unit: f.Unit, Small: "of " + count(f.N)}
-	if p := f.Percentile(50); p != nil && p.Value.Known() {
-		t.Name, t.Value = f.Title+", p50", number(float64(p.Value))
-	}
-	for _, p := range f.Percentiles {
-		if p.P > 50 && p.Value.Known() {
-			t.Small = "p" + number(p.P) + " " + number(float64(p.Value)) + " " + f.Unit
-		}
-	}
-	return t
-}
-
-// answers are the gates' and the comparisons' outcomes, which come before the verdicts: a failed gate must
-// not stand below a green VALID.
-func answers(r *analyze.Result) []verdict {
-	var out []verdict
-	if len(r.Gates) > 0 {
-		counts := map[compare.Outcome]int{}
-		v := verdict{}
-		for _, g := range r.Gates {
-			counts[g.Outcome]++
-			if g.Outcome != compare.Held {
-				v.Reasons = append(v.Reasons, reason{Word: strings.ToUpper(string(g.Outcome)), Class: outcomeClass(g.Outcome), Text: sentence(g.Expression + ": " + g.Text)})
-			}
-		}
-		o := r.GatesOutcome()
-		v.Word, v.Class = "Gates "+string(o), outcomeClass(o)
-		v.Text = fmt.Sprintf("%d held, %d failed, %d undecided.", counts[compare.Held], counts[compare.Failed], counts[compare.Undecided])
-		out = append(out, v)
-	}
-	for _, c := range r.Comparisons {
-		v := verdict{Label: c.Level, Word: c.Headline(), Class: "suspect", Text: sentence(c.Why)}
-		switch {
-		case c.Bad() && !c.Faster:
-			v.Class = "invalid"
-		case c.Tested && !c.Bad():
-			v.Class = "valid"
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
-func outcomeClass(o compare.Outcome) string {
-	return map[compare.Outcome]string{compare.Held: "valid", compare.Failed: "invalid", compare.Undecided: "suspect"}[o]
-}
-
-func gates(list []compare.Gate) *table {
-	if len(list) == 0 {
-		return nil
-	}
-	t := &table{ID: "gates", Title: "Gates", Note: "What had to hold. The bounds decide, not the value found: undecided is what they do not say.", Head: heads(4, "Gate", "Runs", "Outcome", "Why")}
-	t.Head = append(t.Head, rangeHead("Value"))
-	for _, g := range list {
-		class := map[compare.Outcome]string{compare.Held: "text better", compare.Failed: "text worse", compare.Undecided: "text"}[g.Outcome]
-		t.add([]cell{rowHead(g.Expression), wrapCell(g.Of), {Text: string(g.Outcome), Class: class}, wrapCell(g.Text), rangeCell(g.Value, g.Low, g.High, number)})
-	}
-	return t
+	return strings.Join(append(parts, render.Duration(run.Duration)), " \u00b7 ")
 }

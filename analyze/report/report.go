@@ -21,10 +21,12 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
 	"parley/analyze"
 	"parley/analyze/plots"
+	"parley/analyze/render"
 )
 
 //go:embed web/dist/report.js
@@ -36,7 +38,7 @@ var style string
 //go:embed page.tmpl
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"grade": grade}).Parse(pageText))
 
 // policy lets the page's own script and style sheet work and nothing else: no network, no other script, no
 // event handler in markup, no string that becomes markup.
@@ -56,15 +58,20 @@ func policy() string {
 }
 
 // Write renders the report of a result and its plots. The plots' runs are in the order of the result's.
-func Write(w io.Writer, result *analyze.Result, plots *plots.Plots) error {
-	if len(plots.Runs) != len(result.Runs) {
-		return fmt.Errorf("report: the result has %d runs, the plots %d", len(result.Runs), len(plots.Runs))
+func Write(w io.Writer, result *analyze.Result, drawn *plots.Plots) error {
+	if len(drawn.Runs) != len(result.Runs) {
+		return fmt.Errorf("report: the result has %d runs, the plots %d", len(result.Runs), len(drawn.Runs))
 	}
 	resultJSON, err := embed(result)
 	if err != nil {
 		return fmt.Errorf("report: result: %w", err)
 	}
-	plotsJSON, err := embed(plots)
+	runs := render.Named(result).Runs
+	drawn = &plots.Plots{Runs: slices.Clone(drawn.Runs)}
+	for i := range runs {
+		drawn.Runs[i].Label = runs[i].Label
+	}
+	plotsJSON, err := embed(drawn)
 	if err != nil {
 		return fmt.Errorf("report: plots: %w", err)
 	}

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -55,7 +54,7 @@ func example(s string) (*analyze.Result, *plots.Plots) {
 	return r, p
 }
 
-func render(t testing.TB, r *analyze.Result, p *plots.Plots) string {
+func written(t testing.TB, r *analyze.Result, p *plots.Plots) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Write(&b, r, p); err != nil {
@@ -75,12 +74,17 @@ func walk(n *html.Node, f func(*html.Node)) {
 }
 
 func attribute(n *html.Node, name string) string {
+	v, _ := attributeIf(n, name)
+	return v
+}
+
+func attributeIf(n *html.Node, name string) (string, bool) {
 	for _, a := range n.Attr {
 		if a.Key == name {
-			return a.Val
+			return a.Val, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 func text(n *html.Node) string {
@@ -167,13 +171,13 @@ func FuzzTextStaysText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		r, p := example(s)
-		checkPage(t, render(t, r, p), r, p)
+		checkPage(t, written(t, r, p), r, p)
 	})
 }
 
 func TestTablesAreFigures(t *testing.T) {
 	r, p := example("x")
-	doc, err := html.Parse(strings.NewReader(render(t, r, p)))
+	doc, err := html.Parse(strings.NewReader(written(t, r, p)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +193,8 @@ func TestTablesAreFigures(t *testing.T) {
 			var row []string
 			walk(tr, func(c *html.Node) {
 				if c.Data == "td" || c.Data == "th" {
-					csv := attribute(c, "data-csv")
-					if csv == "" {
+					csv, given := attributeIf(c, "data-csv")
+					if !given {
 						csv = text(c)
 					}
 					row = append(row, csv)
@@ -200,9 +204,9 @@ func TestTablesAreFigures(t *testing.T) {
 		})
 	})
 	want := [][]string{
-		{"Figure", "n", "mean|mean low|mean high", "p50|p50 low|p50 high", "p99|p99 low|p99 high", "max"},
-		{"x (x)", "2", "12.345678|11|", "12.25|11.5|13", "||", "20"},
-		{"x, failures as \u221e (x)", dash, "||", "13.5|12|14", "inf||", dash},
+		{"ms", "n", "mean|mean low|mean high", "p50|p50 low|p50 high", "p99", "max"},
+		{"x (x)", "2", "12.345678|11|", "12.25|11.5|13", "", "20"},
+		{"x, failed as \u221e (x)", "3", "||", "13.5|12|14", "inf", ""},
 	}
 	if !reflect.DeepEqual(rows, want) {
 		t.Errorf("the latency table is\n%q\nnot\n%q", rows, want)
@@ -214,7 +218,7 @@ func TestHeadingSaysSimulated(t *testing.T) {
 	r.Heading = nil
 	r.Runs[0].Simulated = true
 	r.Comparisons = nil
-	page := render(t, r, p)
+	page := written(t, r, p)
 	head, _, _ := strings.Cut(page[strings.Index(page, "<main"):], `<div class="card verdict`)
 	if !strings.Contains(head, "simulated server") {
 		t.Errorf("nothing above the verdict says that the server was simulated: %s", head)
@@ -237,9 +241,9 @@ func TestWriteChecks(t *testing.T) {
 func TestSameInputSameBytes(t *testing.T) {
 	r, p := example("x")
 	r.Runs[0].Config = json.RawMessage(`{"b":1,"a":{"d":2,"c":[3]},"e":0,"f":""}`)
-	first := render(t, r, p)
+	first := written(t, r, p)
 	for range 5 {
-		if render(t, r, p) != first {
+		if written(t, r, p) != first {
 			t.Fatal("two reports of one result differ")
 		}
 	}
@@ -259,54 +263,11 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-func TestNumber(t *testing.T) {
-	for _, c := range []struct {
-		v    float64
-		want string
-	}{
-		{0, "0"}, {7, "7"}, {-7, "\u22127"}, {1234, "1,234"}, {1234567.8, "1,234,568"}, {123.45, "123.5"}, {12.3456, "12.35"},
-		{9.9996, "10.000"}, {1.5, "1.500"}, {0.25, "0.250"}, {0.0123, "0.0123"}, {0.00123, "0.00123"}, {0.0000012, "1.20e\u221206"},
-		{-0.25, "\u22120.250"}, {math.NaN(), dash}, {math.Inf(1), infinity}, {math.Inf(-1), "\u2212" + infinity},
-	} {
-		if got := number(c.v); got != c.want {
-			t.Errorf("number(%v) is %q, not %q", c.v, got, c.want)
-		}
-	}
-}
-
-func TestPercent(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 1: "100", 0.5: "50", 0.0105: "1.05", 0.12345: "12.3", 0.0004: "0.040", 1.119: "111.9"} {
-		if got := percent(v); got != want+thin+"%" {
-			t.Errorf("percent(%v) is %q, not %q", v, got, want)
-		}
-	}
-	if got := percent(math.NaN()); got != dash {
-		t.Errorf("percent of nothing is %q", got)
-	}
-}
-
-func TestSeconds(t *testing.T) {
-	for v, want := range map[float64]string{5: "5 s", 65.25: "65.25 s", 191.6: "3 min 12 s", 179.7: "3 min 0 s", 7322: "2 h 2 min"} {
-		if got := seconds(analyze.Num(v)); got != want {
-			t.Errorf("seconds(%v) is %q, not %q", v, got, want)
-		}
-	}
-}
-
 func TestFlatten(t *testing.T) {
 	got := flatten(json.RawMessage(`{"b":{"y":1.50,"x":"v"},"a":[1,"</x>"],"empty":"","zero":0,"off":false,"on":true,"none":null,"list":[]}`))
 	want := []fact{{"a", `[1,"</x>"]`}, {"b.x", "v"}, {"b.y", "1.50"}, {"on", "true"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("flatten gives %q, not %q", got, want)
-	}
-}
-
-func TestTogether(t *testing.T) {
-	r := &analyze.Result{Runs: []analyze.RunResult{{Label: "a"}, {Label: "b"}, {Label: "c"}}}
-	got := together(r, []string{"a: sim", "b: sim", "c: sim", "a: short", "c: short", "b: odd", "of all"})
-	want := []string{"sim", "a, c: short", "b: odd", "of all"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("together gives %q, not %q", got, want)
 	}
 }
 
@@ -316,9 +277,9 @@ func TestAnswersStandAboveTheVerdict(t *testing.T) {
 	r.Runs[0].Verdict = schemas.Verdict{Grade: schemas.Valid}
 	r.Gates = []compare.Gate{{Expression: "ttft.p99 < +5%", Outcome: compare.Failed, Text: "it went up"}, {Expression: "e2e.p50 < 1s", Outcome: compare.Held}}
 	r.Comparisons = []*compare.Comparison{{Tested: true, Slower: true, Baseline: "a", Candidate: "b"}}
-	page := render(t, r, p)
+	page := written(t, r, p)
 	at := -1
-	for _, want := range []string{`<div class="card verdict invalid"`, "Gates failed", "1 held, 1 failed, 0 undecided", "it went up", "WORSE beyond chance", `<span class="word">VALID`} {
+	for _, want := range []string{`<div class="card verdict invalid"`, ">FAILED</span><span>Gates</span>", "1 held, 1 failed, 0 undecided", "WORSE beyond chance", `<span class="word">VALID`} {
 		i := strings.Index(page[at+1:], want)
 		if i < 0 {
 			t.Fatalf("%q does not come after what should stand above it", want)
@@ -328,7 +289,7 @@ func TestAnswersStandAboveTheVerdict(t *testing.T) {
 	// Nothing that failed: no red.
 	r.Gates = r.Gates[1:]
 	r.Comparisons[0].Slower = false
-	if page := render(t, r, p); strings.Contains(page, `<div class="card verdict invalid"`) || !strings.Contains(page, "Gates held") {
+	if page := written(t, r, p); strings.Contains(page, `<div class="card verdict invalid"`) || !strings.Contains(page, ">HELD</span><span>Gates</span>") {
 		t.Error("gates that held and no difference are shown as bad")
 	}
 }

@@ -99,7 +99,15 @@ export interface TelemetrySeries {
 }
 
 export interface Result {
+  objectives?: { figure: string; limit_ms: number }[];
+  runs: { total: { figures: Figure[] | null } }[];
   sweep?: { gpus?: number; rows: SweepRow[] | null };
+}
+
+export interface Figure {
+  name: string;
+  title: string;
+  percentiles: { p: number; value: Num; carried: boolean }[] | null;
 }
 
 export interface SweepRow {

@@ -17,6 +17,7 @@ export interface Section {
 export function sections(plots: Plots, result: Result): Map<string, Section> {
   const runs = plots.runs;
   const out = new Map<string, Spec[]>();
+  out.set("first", [...load(runs), ...spread(runs, result)]);
   out.set("sweep", sweep(result));
   out.set("distributions", distributions(runs));
   out.set("conversation", [...along(runs, "by_turn"), ...along(runs, "by_context"), ...cache(runs)]);
@@ -147,6 +148,73 @@ function distributions(runs: RunPlots[]): Spec[] {
   return specs;
 }
 
+/** The first screen's plot of time: what the server got done, and at how much load. */
+function load(runs: RunPlots[]): Spec[] {
+  const range = timeRange(runs);
+  const single = runs.length === 1;
+  const tracks: Track[] = [];
+  for (const [r, run] of runs.entries()) {
+    const { t, completion_tokens_per_s: tokens, in_flight: flight } = run.per_second;
+    if (!t || t.length === 0 || !tokens) continue;
+    const x = [...t, (t[t.length - 1] ?? 0) + (run.per_second.step_s ?? 1)]; // the end of the last step
+    const held = (v: Num[]): Num[] => [...v, v[v.length - 1] ?? null];
+    tracks.push({ x, y: held(tokens), series: { label: named(runs, run, single ? "output tokens" : ""), kind: "step", fill: single, ...look(r) } });
+    if (single && flight) tracks.push({ x, y: held(flight), series: { label: "in flight", kind: "step", color: 1, right: true } });
+  }
+  if (tracks.length === 0) return [];
+  const { x, series } = join(tracks);
+  const right = single ? { right: { label: "In flight", unit: "count" } } : {};
+  return [
+    {
+      id: "load",
+      title: single ? "Throughput and requests in flight" : "Throughput",
+      help: "Tokens at their arrival, over the run.",
+      x: { ...timeAxis(range), values: x, range },
+      y: { label: "Output", unit: "tokens/s" },
+      ...right,
+      series,
+      height: 230,
+      group: "time",
+      ...window(runs),
+    },
+  ];
+}
+
+/** The first screen's plot of latencies: with percentiles and objectives drawn in. */
+function spread(runs: RunPlots[], result: Result): Spec[] {
+  const single = runs.length === 1;
+  const tracks: Track[] = [];
+  const marks: NonNullable<Spec["marks"]> = [];
+  for (const [k, figure] of (single ? ["ttft", "tpot"] : ["ttft"]).entries()) {
+    const hue = k * 2;
+    for (const [r, run] of runs.entries()) {
+      const curve = run.cdfs?.find((c) => c.figure === figure);
+      if (!curve?.value || !curve.share || curve.value.length === 0) continue;
+      tracks.push({ x: curve.value, y: curve.share, series: { label: named(runs, run, single ? curve.title : ""), ...(single ? { color: hue } : look(r)) } });
+    }
+    const about = single ? result.runs[0]?.total.figures?.find((f) => f.name === figure) : undefined;
+    for (const { p, value, carried } of about?.percentiles ?? []) {
+      if (value !== null && (p === 50 || p === 90 || p === 99)) marks.push({ x: value, text: `${carried ? "" : "~"}p${p}`, color: hue });
+    }
+    const objective = result.objectives?.find((o) => o.figure === figure);
+    if (objective) marks.push({ x: objective.limit_ms, text: `objective ${figure.toUpperCase()}`, color: single ? hue : 5, dash: true });
+  }
+  if (tracks.length === 0) return [];
+  const { x, series } = join(tracks);
+  return [
+    {
+      id: "spread",
+      title: single ? "TTFT and TPOT" : "TTFT",
+      help: "Share of turns at or below a value; lines mark percentiles and objectives.",
+      x: { label: single ? "Time" : "TTFT", unit: "ms", values: x, log: true },
+      y: { label: "At or below", unit: "share", max: 1 },
+      series,
+      marks,
+      height: 230,
+    },
+  ];
+}
+
 function along(runs: RunPlots[], which: "by_turn" | "by_context"): Spec[] {
   const specs: Spec[] = [];
   const figures: string[] = [];
@@ -257,6 +325,16 @@ function timeRange(runs: RunPlots[]): [number, number] {
 }
 
 /** The axis of time; its ticks read m:ss from the third minute on, and h:mm:ss from the first hour. */
+/**
+ * Until when the time axis shows the runs at first: a drain that would take a third of it or more is left to a
+ * wider look. null: everything.
+ */
+export function drainCut(runs: RunPlots[]): number | null {
+  const end = timeRange(runs)[1];
+  const to = Math.max(...runs.map((r) => r.window_to_s ?? end));
+  return end - to > end / 3 ? Math.min(to * 1.15, end) : null;
+}
+
 function timeAxis(range: [number, number]): { label: string; unit: string } {
   return { label: timeLabel(range[1]), unit: "s" };
 }

@@ -12,24 +12,29 @@ function fixed(value: number, digits: number): string {
   return f.format(value);
 }
 
-/** A value with three to four significant digits. */
+/** A value with three digits, or all before the point; what is not 0 never prints as 0. As render.Number. */
 export function number(value: number | null | undefined): string {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "\u2013";
+  return rounded(value, 4);
+}
+
+function rounded(value: number | null | undefined, most: number): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "-";
+  if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1000 || Number.isInteger(value)) return fixed(value, 0);
-  if (size >= 100) return fixed(value, 1);
-  if (size >= 10) return fixed(value, 2);
-  if (size >= 0.1) return fixed(value, 3);
-  if (size >= 0.01) return fixed(value, 4);
-  if (size >= 0.001) return fixed(value, 5);
-  return value.toExponential(2);
+  const digits = Math.min(Math.max(2 - Math.floor(Math.log10(Number(size.toPrecision(3))) + 1e-9), 0), most);
+  let text = fixed(size, digits);
+  let prefix = "";
+  if (/^[0.,]*$/.test(text)) {
+    prefix = value < 0 ? ">" : "<";
+    text = `${text.slice(0, -1)}1`;
+  }
+  return prefix + (value < 0 ? "-" : "") + text;
 }
 
 /** A value of an axis: no digits that say nothing. */
 export function tick(value: number): string {
-  const rounded = Number(value.toPrecision(10));
-  if (rounded !== 0 && Math.abs(rounded) < 1e-4) return rounded.toExponential();
-  return new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 }).format(rounded);
+  const rounded = Number(value.toPrecision(10)); // not 0.30000000000000004
+  return new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 }).format(rounded);
 }
 
 /** What a figure is measured in. */
@@ -37,7 +42,7 @@ export type Unit = "ms" | "s" | "share" | "count" | "tokens" | "tokens/s" | "req
 
 /** A value with its unit, for read-outs: 12.3 ms, 45.1 %, 3.2 GB. */
 export function withUnit(value: number | null | undefined, unit: string): string {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "\u2013";
+  if (value === null || value === undefined || !Number.isFinite(value)) return "-";
   switch (unit) {
     case "ms":
       return Math.abs(value) >= 10_000 ? `${number(value / 1000)} s` : `${number(value)} ms`;
@@ -48,16 +53,17 @@ export function withUnit(value: number | null | undefined, unit: string): string
     case "":
     case "count":
     case "turn":
-      return number(value);
+      return Number.isInteger(value) ? fixed(value, 0) : number(value);
     default:
       return `${number(value)} ${unit}`;
   }
 }
 
+/** A share in percent; what is not all never prints as all. As render.Share. */
 function share(value: number): string {
-  const percent = value * 100;
-  if (Number.isInteger(percent)) return fixed(percent, 0);
-  return fixed(percent, Math.abs(percent) >= 10 ? 1 : Math.abs(percent) >= 0.1 ? 2 : 3);
+  if (value === 1) return "100";
+  if (value < 1 && value >= 0.9995) return ">99.9";
+  return rounded(value * 100, 3);
 }
 
 function bytes(value: number): string {

@@ -5,7 +5,7 @@ import "./sharp";
 import "./report.css";
 import { copyButton, tableRows } from "./csv";
 import { embedded, type Plots, type Result } from "./data";
-import { sections } from "./figures";
+import { drainCut, sections } from "./figures";
 import { Plot, plots } from "./plot";
 import { installToggle, onThemeChange, setPrinting } from "./theme";
 
@@ -41,6 +41,13 @@ function draw(): void {
       section.hidden = false;
       document.querySelector(`nav a[href="#${id}"]`)?.removeAttribute("hidden");
     }
+  }
+  const cut = drainCut(data.runs);
+  const first = plots().find((plot) => plot.spec.group === "time");
+  if (cut !== null && first) {
+    first.zoomTo(0, cut);
+    const help = first.figure.querySelector("figcaption p");
+    if (help) help.textContent += " The end of the run, when load was no longer kept up, is cut off here: reset the zoom to see it.";
   }
   drawLater();
 }

@@ -19,6 +19,8 @@ export interface Series {
   /** Diameter of points in CSS pixels. */
   size?: number;
   hidden?: boolean;
+  /** Measured on the axis at the right. */
+  right?: boolean;
   /** An interval around the values, drawn as a band. */
   low?: Values;
   high?: Values;
@@ -48,6 +50,10 @@ export interface Spec {
     log?: boolean;
     max?: number;
   };
+  /** A second axis, at the right. */
+  right?: Axis;
+  /** Values of the x axis that are named: percentiles, objectives. */
+  marks?: { x: number; text: string; color: number; dash?: boolean }[];
   series: Series[];
   height: number;
   /** Plots of one group share their cursor and their zoom. */
@@ -288,8 +294,9 @@ export class Plot {
       scales: {
         x: { time: false, distr: this.log.x ? 3 : 1, range: (u, min, max) => this.xScale(u, min, max) },
         y: { distr: this.log.y ? 3 : 1, range: (_, min, max) => this.yRange(min, max) },
+        ...(spec.right ? { right: { range: (_: uPlot, _min: number | null, max: number | null): [number, number] => [0, Math.max(max ?? 0, 1) * 1.06] } } : {}),
       },
-      axes: [this.axis("x"), this.axis("y")],
+      axes: [this.axis("x"), this.axis("y"), ...(spec.right ? [this.rightAxis(spec.right)] : [])],
       cursor: {
         drag: { x: true, y: spec.zoomY ?? false, uni: spec.zoomY ? 24 : 1e9, dist: 4 },
         points: { size: 7, width: 2 },
@@ -303,7 +310,7 @@ export class Plot {
         setCursor: [(u) => this.readOut(u)],
         setScale: [(u, key) => this.scaled(u, key)],
         ...(spec.draw ? { drawAxes: [spec.draw] } : {}),
-        ...(spec.notes ? { draw: [(u) => drawNotes(u, spec.notes ?? [])] } : {}),
+        draw: [(u) => drawNotes(u, spec.notes ?? []), (u) => drawMarks(u, spec.marks ?? [])],
       },
     };
     this.host.replaceChildren();
@@ -315,6 +322,7 @@ export class Plot {
   private series(s: Series, show: boolean): uPlot.Series {
     const stroke = (): string => paint(s.color);
     const base: uPlot.Series = { show, stroke, width: 1.75, spanGaps: true, label: s.label, points: { show: false } };
+    if (s.right) base.scale = "right";
     if (s.dash) base.dash = [6 * devicePixelRatio, 4 * devicePixelRatio];
     if (s.fill) base.fill = () => tint(paint(s.color), "1f");
     switch (s.kind ?? "line") {
@@ -405,6 +413,15 @@ export class Plot {
     return axis;
   }
 
+  private rightAxis(axis: Axis): uPlot.Axis {
+    return { ...this.axis("y"), scale: "right", side: 1, grid: { show: false }, label: axisLabel(axis.label, axis.unit), values: (_, splits) => tickLabels(splits, axis.unit, null) };
+  }
+
+  /** What a series is measured in. */
+  private unit(s: Series): string {
+    return (s.right ? this.spec.right?.unit : undefined) ?? this.spec.y.unit;
+  }
+
   private scaled(u: uPlot, key: string): void {
     if (key === "y" && this.spec.zoomY) this.reset.hidden = !this.zoomed();
     if (key !== "x" || u !== this.u) return;
@@ -461,12 +478,12 @@ export class Plot {
     }
     const x = inside && idx !== null && idx !== undefined ? (u.data[0][idx] ?? null) : null;
     this.stamp.textContent = x === null ? "" : this.xText(x);
-    for (const entry of this.entries) {
+    for (const [i, entry] of this.entries.entries()) {
       let text = "";
       const at = inside ? u.cursor.idxs?.[entry.index] : null;
       if (at !== null && at !== undefined) {
         const v = u.data[entry.index]?.[at];
-        if (v !== null && v !== undefined) text = withUnit(v, this.spec.y.unit);
+        if (v !== null && v !== undefined) text = withUnit(v, this.unit(this.spec.series[i] as Series));
       }
       entry.value.textContent = text;
     }
@@ -531,7 +548,7 @@ export class Plot {
     const parts = [x === undefined ? "" : this.xText(x)];
     for (const [i, s] of this.spec.series.entries()) {
       const v = this.u?.data[this.entries[i]?.index ?? 0]?.[idx];
-      if (s.label !== "" && v !== null && v !== undefined) parts.push(`${s.label} ${withUnit(v, this.spec.y.unit)}`);
+      if (s.label !== "" && v !== null && v !== undefined) parts.push(`${s.label} ${withUnit(v, this.unit(s))}`);
     }
     return parts.join(", ");
   }
@@ -541,6 +558,7 @@ export class Plot {
     const names = spec.series.map((s) => s.label).filter((l) => l !== "");
     const parts = [`${spec.title}. ${spec.help}`];
     if (names.length > 0) parts.push(`Series: ${names.join(", ")}.`);
+    if (spec.marks) parts.push(`Marked: ${spec.marks.map((m) => `${m.text} ${withUnit(m.x, spec.x.unit)}`).join(", ")}.`);
     parts.push("Arrow keys move the cursor, plus and minus zoom, Escape shows everything.");
     return parts.join(" ");
   }
@@ -549,7 +567,8 @@ export class Plot {
     const { spec } = this;
     const head: Cell[] = [spec.group === "time" ? "Time (s)" : axisLabel(spec.x.label, spec.x.unit)];
     for (const s of spec.series) {
-      const name = `${s.label} (${axisLabel(spec.y.label, spec.y.unit)})`;
+      const axis = (s.right && spec.right) || spec.y;
+      const name = `${s.label} (${axisLabel(axis.label, axis.unit)})`;
       head.push(name);
       if (s.low && s.high) head.push(`${name} low`, `${name} high`);
     }
@@ -674,6 +693,40 @@ function drawNotes(u: uPlot, notes: NonNullable<Spec["notes"]>): void {
       if (!inside || !free) continue;
       taken.push(box);
       ctx.fillText(text, left, top);
+      break;
+    }
+  }
+  ctx.restore();
+}
+
+/** Draws named values of the x axis as lines, each with its name where there is room. */
+function drawMarks(u: uPlot, marks: NonNullable<Spec["marks"]>): void {
+  const { ctx, bbox } = u;
+  const px = devicePixelRatio;
+  const taken: [number, number, number][] = [];
+  ctx.save();
+  ctx.font = `${11 * px}px ${color("--sans")}`;
+  ctx.textBaseline = "top";
+  ctx.textAlign = "left";
+  ctx.lineWidth = px;
+  for (const { x, text, color: hue, dash } of marks) {
+    const at = u.valToPos(x, "x", true);
+    if (at < bbox.left || at > bbox.left + bbox.width) continue;
+    ctx.strokeStyle = paint(hue);
+    ctx.fillStyle = paint(hue);
+    ctx.setLineDash(dash ? [4 * px, 3 * px] : []);
+    ctx.globalAlpha = 0.75;
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.globalAlpha = 1;
+    const width = ctx.measureText(text).width;
+    const left = at + 4 * px + width > bbox.left + bbox.width ? at - 4 * px - width : at + 4 * px;
+    for (let row = 0; row < 6; row++) {
+      if (taken.some(([a, b, r]) => r === row && left < b + 4 * px && left + width > a - 4 * px)) continue;
+      taken.push([left, left + width, row]);
+      ctx.fillText(text, left, bbox.top + (4 + 14 * row) * px);
       break;
     }
   }

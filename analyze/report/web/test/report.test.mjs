@@ -66,45 +66,57 @@ describe("figures", () => {
       const { page, check, close } = await open(browser, `${name}.html`);
       const result = data(`${name}.result.json`);
 
-      const headline = new Set(["ttft", "tpot", "itl", "chunk_gap", "e2e", "send_lag"]);
-      for (const [id, main] of [["latency", true], ["further", false]]) {
+      const waits = (f) => /^(lag_|conversation_)/.test(f.name) || f.name === "send_lag" || f.name === "write_time";
+      for (const [id, ofWaits] of [["latency", false], ["waits", true]]) {
         if ((await page.locator(`#${id}`).count()) === 0) continue;
-        const latency = await copied(page, `#${id}`);
-        let at = 1;
+        const [head, ...latency] = await copied(page, `#${id}`);
+        let at = 0;
         for (const run of result.runs) {
           if (result.runs.length > 1) assert.equal(latency[at++][0], run.label);
           for (const f of run.total.figures) {
-            if (f.n === 0 || headline.has(f.name) !== main) continue;
-            const row = latency[at++];
-            assert.equal(row[0], `${f.title} (${f.unit})`);
-            const find = (list, p) => list.find((x) => x.p === p);
-            const wanted = result.percentiles.flatMap((p) => percentile(find(f.percentiles, p)));
-            same(row.slice(1), [f.n, f.mean, f.mean_low, f.mean_high, ...wanted, f.max], row[0]);
+            if (f.n === 0 || waits(f) !== ofWaits) continue;
+            const cells = (row) => Object.fromEntries(head.map((h, i) => [h, row[i]]));
+            const row = cells(latency[at++]);
+            assert.equal(row.ms, f.unit === "ms" ? f.title : `${f.title} (${f.unit})`);
+            const is = (column, value, what) => {
+              if (head.includes(column)) same([row[column]], [value], `${f.name} ${what}`);
+              else assert.equal(value, null, `${f.name} has no column ${column}`);
+            };
+            same([row.n, row.mean, row.max], [f.n, f.mean, f.max], f.name);
+            is("mean low", f.mean_low, "mean");
+            for (const p of f.percentiles) {
+              same([row[`p${p.p}`]], [p.value], f.name);
+              is(`p${p.p} low`, p.low, `p${p.p}`);
+              is(`p${p.p} high`, p.high, `p${p.p}`);
+            }
             if (f.failure_aware?.length) {
-              const failed = latency[at++];
-              same(failed.slice(5, -1), result.percentiles.flatMap((p) => percentile(find(f.failure_aware, p))), failed[0]);
+              const failed = cells(latency[at++]);
+              for (const p of f.failure_aware) same([failed[`p${p.p}`]], [p.infinite ? "inf" : p.value], failed.ms);
             }
           }
         }
         assert.equal(at, latency.length);
       }
 
-      const throughput = await copied(page, "#throughput");
-      const statuses = await copied(page, "#statuses");
-      for (const [i, run] of result.runs.entries()) {
+      // The cards have a column a run (and phase), and a row a figure.
+      const card = async (id) => new Map((await copied(page, id)).map((row) => [row[0], row.slice(1)]));
+      const figures = await card("#rates");
+      const turns = await card("#turns");
+      const single = result.runs.length === 1;
+      for (const run of result.runs) {
         const t = run.total.throughput;
-        same(
-          throughput[i + 1].slice(1),
-          [t.seconds, t.requests_per_s, t.completion_tokens_per_s, t.prompt_tokens_per_s, t.cached_tokens_per_s, t.total_tokens_per_s,
-            t.tokens_per_s_per_user, t.peak_token_rate, t.mean_in_flight, t.peak_in_flight, t.peak_conversations],
-          "throughput",
-        );
+        for (const [name, value] of [["turns/s", t.requests_per_s], ["output tokens/s", t.completion_tokens_per_s], ["prompt tokens/s", t.prompt_tokens_per_s],
+          ["all tokens/s", t.total_tokens_per_s], ["in flight, mean", t.mean_in_flight], ["in flight, peak", t.peak_in_flight]]) {
+          const column = single ? 0 : figures.get("").indexOf(run.label);
+          if (value !== null) same([figures.get(name)[column]], [value], name);
+        }
       }
       const c = result.runs[0].total.counts;
-      const row = Object.fromEntries(statuses[0].map((h, i) => [h, statuses[1][i]]));
-      assert.equal(Number(row.Planned), c.planned);
-      assert.equal(Number(row["Error rate"]), c.error_rate);
-      for (const [status, n] of Object.entries(c.by_status)) if (n > 0) assert.equal(Number(row[status]), n, status);
+      if (single) {
+        const at = -1; // the window is behind the phases
+        same([turns.get("planned").at(at), turns.get("error rate (failed / sent)").at(at)], [c.planned, c.error_rate], "turns");
+        for (const [status, n] of Object.entries(c.by_status)) if (n > 0) same([turns.get(status).at(at)], [n], status);
+      }
       check();
       await close();
     });
@@ -176,6 +188,32 @@ test("the verdict is on top, with its reasons and advice", async () => {
   await close();
 });
 
+test("the first screen has the answer, the tiles and two plots with percentiles", async () => {
+  for (const width of [800, 1400]) {
+    const { page, close } = await open(browser, "one.html", { viewport: { width, height: 1000 } });
+    for (const part of [".verdict", ".tile", "#plot-load", "#plot-spread"]) {
+      const box = await page.locator(part).first().boundingBox();
+      assert.ok(box && box.y < (width < 900 ? 1200 : 1000), `${part} at ${width} begins at ${box?.y}`);
+    }
+    const marked = await page.locator("#plot-spread .canvas").getAttribute("aria-label");
+    const p50 = data("one.result.json").runs[0].total.figures.find((f) => f.name === "ttft").percentiles.find((p) => p.p === 50);
+    assert.match(marked, /Marked: .*p50 /);
+    const tile = await page.locator(".tile").first().textContent();
+    const shown = (await page.locator(".tile .big").first().textContent()).split(" ")[0];
+    assert.ok(Math.abs(Number(shown.replaceAll(",", "")) - p50.value) <= 0.006 * p50.value, `${tile} for ${p50.value}`);
+    assert.ok(marked.includes(`p50 ${shown} ms`), `tile and plot say the same: ${shown} in ${marked}`);
+    await close();
+  }
+});
+
+test("a comparison's tiles tell the change", async () => {
+  const { page, close } = await open(browser, "two.html");
+  const tiles = await page.locator(".tile").allTextContents();
+  assert.ok(tiles.some((t) => t.includes("TTFT p50") && t.includes("+11.9 %") && t.includes("was 61.2")), tiles.join("; "));
+  assert.match(await page.locator(".verdict").first().textContent(), /FAILED/);
+  await close();
+});
+
 test("hostile texts stay texts", async () => {
   const { page, check, close } = await open(browser, "hostile.html");
   await page.mouse.move(600, 500);
@@ -196,7 +234,7 @@ test("hostile texts stay texts", async () => {
   const attack = '</script><img src=x onerror="window.owned=1">';
   assert.ok(found.text.includes(attack), "the text is shown as it is");
   const failures = await copied(page, "#failures");
-  assert.ok(failures.some((row) => row[0].startsWith("'=HYPERLINK")), "a formula is made text for spreadsheets");
+  assert.ok(failures.some((row) => row[0].includes("=HYPERLINK")), "a formula is made text for spreadsheets");
   // Hovering reads hostile names out, too.
   for (const canvas of await page.locator("figure.plot .canvas").all()) {
     await canvas.scrollIntoViewIfNeeded();
@@ -420,7 +458,7 @@ describe("appearance", () => {
 
   test("a narrow window never scrolls sideways", async () => {
     for (const name of ["one", "two", "sweep", "hostile"]) {
-      for (const width of [360, 768]) {
+      for (const width of [360, 400, 800, 1400]) {
         const { page, close } = await open(browser, `${name}.html`, { viewport: { width, height: 800 } });
         const size = await page.evaluate(() => document.documentElement.scrollWidth);
         assert.ok(size <= width, `${name} at ${width} is ${size} wide`);
@@ -460,7 +498,7 @@ describe("appearance", () => {
     })();
     assert.ok(await page.locator(".verdict").isVisible());
     assert.ok(await page.locator("#latency table").isVisible());
-    assert.ok(await page.locator("#configuration .facts").first().isVisible());
+    assert.ok(await page.locator("#configuration table").first().isVisible());
     assert.ok(!(await page.locator("#theme").isVisible()));
     await close();
   });
