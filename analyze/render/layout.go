@@ -323,6 +323,7 @@ func gates(res *analyze.Result) Table {
 		t.keys("runs")
 	}
 	t.keys("outcome", "what was found")
+	t.Keys = 1
 	counts := map[compare.Outcome]int{}
 	for _, g := range res.Gates {
 		counts[g.Outcome]++
@@ -395,6 +396,7 @@ func comparison(c *compare.Comparison, place int) []Table {
 	}
 	changes := Table{ID: fmt.Sprintf("changes-%d", place), Section: Compared, Title: "What changed in the configuration"}
 	changes.keys("setting", "baseline", "candidate")
+	changes.Keys = 1
 	for _, x := range c.Config {
 		changes.add(words(x.Setting), words(x.Baseline), words(x.Candidate))
 	}

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
+import { build } from "esbuild";
 import { copied, data, launch, open, path } from "./browser.mjs";
 
 const reports = ["one", "two", "sweep", "hostile", "big"];
@@ -169,6 +170,15 @@ describe("figures", () => {
     }
     await close();
   });
+});
+
+test("plots print numbers as tables do", async () => {
+  const { outputFiles } = await build({ entryPoints: ["src/format.ts"], bundle: true, format: "esm", write: false });
+  const { number, withUnit } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString("base64")}`);
+  for (const { Value, Number: want, Share } of data("numbers.json")) {
+    assert.equal(number(Value), want);
+    assert.equal(withUnit(Value, "share"), Share);
+  }
 });
 
 test("a report against the simulated server says so in its heading", async () => {

@@ -14,6 +14,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ import (
 
 	"parley/analyze"
 	"parley/analyze/plots"
+	"parley/analyze/render"
 	"parley/analyze/report"
 )
 
@@ -52,7 +54,24 @@ func reports(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	return big(ctx, dir)
+	return errors.Join(numbers(filepath.Join(dir, "numbers.json")), big(ctx, dir))
+}
+
+// numbers writes values as the tables print them, which the script has to print alike.
+func numbers(path string) error {
+	type printed struct {
+		Value         float64
+		Number, Share string
+	}
+	var list []printed
+	for _, v := range []float64{0, 1, 0.5, 0.9996, 0.99996, 9.996, 99.96, 999.6, 12.3456, 1234.5678, 1234567.8, 0.031, 0.00123, 0.0000012, -0.25, -1234.6, 0.0105, 1.119} {
+		list = append(list, printed{v, render.Number(analyze.Num(v)), render.Share(analyze.Num(v))})
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
 }
 
 // big makes a report the whole way: rows in a file, analysis, plots.
