@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,10 +18,12 @@ import (
 
 var chats = virtual.Shape{Turns: 4, System: 160, First: 600, Later: 250, Output: 150, Sigma: 0.7, Think: 2 * time.Second}
 
+var dataset = sync.OnceValue(func() *virtual.Conversations { return chats.Make(1, 2000) })
+
 func play(t testing.TB, places int, e batch.Config) *virtual.Run {
 	t.Helper()
 	r := load.Rules{Concurrency: []load.Stage{{Level: float64(places)}}, Think: load.Scale{Factor: 1}, Duration: 2 * time.Minute, Grace: -1, Shards: 1}
-	run, err := chats.Make(1, 2000).Play(r, e)
+	run, err := dataset().Play(r, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +130,8 @@ func TestTwinDoesNotKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	far := strings.Join(f.Beyond(play(t, 80, e).Rows, play(t, 80, e).Telemetry), "\n")
+	much := play(t, 80, e)
+	far := strings.Join(f.Beyond(much.Rows, much.Telemetry), "\n")
 	for _, want := range []string{"requests at once", "hold", "evicts otherwise", "preemptions"} {
 		if !strings.Contains(far, want) {
 			t.Errorf("%q lacks %q", far, want)
