@@ -1,3 +1,7 @@
+//go:build !race
+
+// One goroutine counts for seconds here: .ci/run has it without the race detector.
+
 package analyze
 
 import (
