@@ -8,7 +8,7 @@ RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
 LDFLAGS := -s -w
 
 .DEFAULT_GOAL := build
-.PHONY: build help demo test lint fmt bench bench-go bench-generate bench-client check-speed bench-analyze simulate soak integration install clean
+.PHONY: build help demo test lint fmt bench bench-go bench-generate bench-client check-speed bench-analyze simulate soak integration integration-servers install clean
 
 help:            ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ clean:           ## remove what make made
 integration:     ## replay against a real inference server; LLAMA=DIR has llama-server and tiny.gguf
 	@test -n "$(LLAMA)" || { echo "usage: make integration LLAMA=DIR (a folder with llama-server and tiny.gguf)"; exit 2; }
 	LLAMA=$(abspath $(LLAMA)) $(GO) test -tags integration -count=1 -timeout 15m -run TestRealServer -v ./cmd/parley
+
+integration-servers: ## drive real Dynamo, LiteLLM, Ollama and vLLM, installed into CACHE (~/.cache/parley); needs integration's tiny.gguf
+	bash .ci/servers.sh $(or $(CACHE),$(HOME)/.cache/parley)
 
 simulate:        ## coverage, alarms and power of the statistics against a queue model, about half an hour; SIMULATE=short is what CI runs
 	PARLEY_SIMULATE=$(or $(SIMULATE),full) $(GO) test -count=1 -timeout 3h -run '^TestSimulated(Coverage|Windows|Comparisons|Repeats)$$' ./analyze $(if $(SIMULATE),,-update)

@@ -32,4 +32,4 @@ for server in model dynamo litellm ollama vllm; do
 	bash "$scripts/$server.sh" "$servers/$server" >"$cache/$server.log" 2>&1 || { tail -30 "$cache/$server.log"; exit 1; }
 done
 export PARLEY_SERVERS=$servers SERVER_SCRIPTS=$scripts SERVER_GROUPS=$groups_file OLLAMA_GGUF=${OLLAMA_GGUF:-$cache/llama/tiny.gguf}
-go test -trimpath -tags integration -count=1 -timeout 40m -run "$only" -v ./cmd/parley 2>&1 | tee "$cache/servers.log" | grep -E '^ *(---|FAIL|ok|PASS|panic)|_test.go:|LEFT OUT' || { tail -60 "$cache/servers.log"; exit 1; }
+go test -trimpath -tags integration -count=1 -timeout 40m -run "$only" -v ./cmd/parley 2>&1 | tee "$cache/servers-${only//[^A-Za-z]/}.log" | grep -E '^ *(---|FAIL|ok|PASS|panic)|_test.go:|LEFT OUT' || { tail -60 "$cache/servers-${only//[^A-Za-z]/}.log"; exit 1; }

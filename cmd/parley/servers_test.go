@@ -61,6 +61,7 @@ func inGroup(t *testing.T, cmd *exec.Cmd) {
 	}
 	t.Cleanup(func() {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
+		_, _ = cmd.Process.Wait() // an error if that was done
 		for end := time.Now().Add(20 * time.Second); syscall.Kill(-group, 0) == nil; time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Errorf("processes of group %d outlive the test", group)
@@ -331,7 +332,8 @@ exec venv/bin/python -m dynamo.mocker --model-path "$2" --model-name tiny --bloc
 	telemetryOf(t, out, "running", "waiting", "prefix_cache_hits", "prefix_cache_queries", "generation_tokens", "prompt_tokens")
 
 	long := serverData(t, "--turns", "1", "--input-tokens", "40000", "--output-tokens", "8", "-n", "1")
-	if status, kind, message := failing(t, 3, long, s); status != "http_error" || kind != "context" {
+	// The frontend lets it through, and the worker's refusal comes as an error inside the stream.
+	if status, kind, message := failing(t, 3, long, s); status != "stream_error" || kind != "server_error" || message == "" {
 		t.Errorf("a prompt that is too long: %s %s %s", status, kind, message)
 	}
 	if status, kind, message := failing(t, 3, data, s, "--model", "nope", "--requests", "1"); status != "http_error" || kind != "not_found" {
@@ -385,9 +387,9 @@ func throughLiteLLM(t *testing.T, data string, dynamo *realServer) {
 func TestServersOllama(t *testing.T) {
 	gguf := os.Getenv("OLLAMA_GGUF")
 	s := startServer(t, "ollama", "ollama-start.sh", 3*time.Minute, gguf, freePort(t))
-	data := smallData(t)
+	data := serverData(t, "--turns", "2", "--input-tokens", "60", "--output-tokens", "uniform(4,8)", "--shared-prefix", "300", "-n", "4")
 	for _, api := range []string{"chat", "completions", "responses", "anthropic", "ollama"} {
-		_, rows, meta := driveServer(t, data, s, api, "--requests", "16", "--ignore-eos")
+		_, rows, meta := driveServer(t, data, s, api, "--ignore-eos")
 		if !strings.HasPrefix(meta.Targets[0].Server, "ollama") {
 			t.Errorf("the server was taken for %q", meta.Targets[0].Server)
 		}
@@ -399,6 +401,20 @@ func TestServersOllama(t *testing.T) {
 				t.Errorf("%s: %d tokens where %d were asked for", api, *r.CompletionTokens, *r.OutputTokensAsked)
 			}
 		}
+	}
+	// Its Responses tell 0 cached tokens whatever comes from the cache.
+	out := filepath.Join(t.TempDir(), "zeros.parquet")
+	parley(t, 0, "replay", data, "--url", s.url, "-o", out, "--api", "responses", "--concurrency", "2", "--think", "none")
+	if text := parley(t, 0, "analyze", out, "--window", "all"); !strings.Contains(text, "tells 0 always") {
+		t.Errorf("reuse is worked out of zeros:\n%s", text)
+	}
+	// It cuts prompts at its context length (16,384) without a word.
+	long := serverData(t, "--turns", "1", "--input-tokens", "40000", "--output-tokens", "4", "-n", "1")
+	out = filepath.Join(t.TempDir(), "long.parquet")
+	parley(t, 0, "replay", long, "--url", s.url, "-o", out, "--concurrency", "1", "--no-probe")
+	text := strings.Join(strings.Fields(parley(t, 0, "analyze", out, "--window", "all")), " ")
+	if !strings.Contains(text, "1 of 1 prompts had 16") || !strings.Contains(text, "where 40") {
+		t.Errorf("no reason for a prompt that was cut:\n%s", text)
 	}
 	if status, kind, message := failing(t, 3, data, s, "--model", "nope", "--requests", "1"); status != "http_error" || kind != "not_found" {
 		t.Errorf("an unknown model: %s %s %s", status, kind, message)
