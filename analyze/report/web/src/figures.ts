@@ -3,7 +3,7 @@
 
 import type { Bands, CacheTurn, Num, Plots, Points, Result, RunPlots } from "./data";
 import { timeLabel } from "./format";
-import { type Bar, lanesSpec } from "./lanes";
+import { type Bar, choose, chosenConversation, lanesSpec } from "./lanes";
 import { failColor, type Series, type Spec, tint } from "./plot";
 import { color, seriesColors } from "./theme";
 
@@ -368,8 +368,19 @@ function thinned(shown: number, of: number): string {
   return of > shown ? ` ${compact.format(shown)} of ${compact.format(of)} shown, extremes kept.` : "";
 }
 
+/** The turns of the conversations that are drawn, by the moment they were sent. */
+function turnsAt(runs: RunPlots[]): Map<number, { key: string; text: string }> {
+  const out = new Map<number, { key: string; text: string }>();
+  for (const lane of runs.length === 1 ? (runs[0]?.lanes ?? []) : []) {
+    const name = lane.instance > 0 ? `${lane.conversation} #${lane.instance}` : lane.conversation;
+    for (const t of lane.turns ?? []) if (t.sent_s !== null) out.set(t.sent_s, { key: `${lane.conversation}\u0000${lane.instance}`, text: `${name}, turn ${t.turn}` });
+  }
+  return out;
+}
+
 function overTime(runs: RunPlots[]): Spec[] {
   const range = timeRange(runs);
+  const turns = turnsAt(runs);
   const specs: Spec[] = [];
   const figures: string[] = [];
   for (const run of runs) for (const p of run.over_time ?? []) if (!figures.includes(p.figure)) figures.push(p.figure);
@@ -420,13 +431,16 @@ function overTime(runs: RunPlots[]): Spec[] {
     specs.push({
       id: `time-${figure}`,
       title: `${first.title} over time`,
-      help: `Each turn at the moment it was sent.${thinned(shown, of)}`,
+      help: `Each turn at the moment it was sent.${thinned(shown, of)}${turns.size > 0 ? " A click on a turn shows its conversation alone." : ""}`,
       x: { ...timeAxis(range), values: x, range },
       y: { label: short(first.title), unit: first.unit, canLog: true },
       series,
       height: 200,
       group: "time",
       ...window(runs),
+      named: (x) => turns.get(x)?.text,
+      click: (u) => choose(turns.get(u.data[0][u.cursor.idx ?? -1] ?? -1)?.key),
+      rings: (x) => chosenConversation() !== null && turns.get(x)?.key === chosenConversation(),
     });
   }
   return specs;
@@ -523,7 +537,7 @@ function lanes(runs: RunPlots[]): Spec[] {
     const shown = run.lanes?.length ?? 0;
     const part = run.lanes_of > shown ? ` ${compact.format(shown)} of ${compact.format(run.lanes_of)} conversations are shown.` : "";
     const dim = window(runs).draw;
-    const lanes = lanesSpec(bars, range, `One bar per turn; a conversation stays on its line through its think time. Point at a bar for its figures.${part}`);
+    const lanes = lanesSpec(bars, range, `One bar per turn; a conversation stays on its line through its think time. Point at a bar for its figures; a click shows its conversation alone, here and above.${part}`);
     specs.push({
       ...lanes,
       draw: (u) => {

@@ -4,9 +4,19 @@
 import type uPlot from "uplot";
 import type { Cell } from "./csv";
 import { timeLabel, withUnit } from "./format";
-import type { Spec } from "./plot";
-import { tint } from "./plot";
+import { plots, type Spec, tint } from "./plot";
 import { color } from "./theme";
+
+let chosen: string | null = null;
+
+/** The conversation that a click chose, by its key; null: all. */
+export const chosenConversation = (): string | null => chosen;
+
+/** Chooses a conversation; the same again, or none: all. */
+export function choose(key: string | undefined): void {
+  chosen = key === undefined || key === chosen ? null : key;
+  for (const plot of plots()) plot.redraw();
+}
 
 /** One turn on the time axis, in seconds from the run's start. */
 export interface Bar {
@@ -89,6 +99,7 @@ export function lanesSpec(bars: Bar[], range: [number, number], help: string): S
         if (a === null) continue;
         const b = to(bar);
         if (b < xMin || a > xMax) continue;
+        ctx.globalAlpha = chosen === null || bar.key === chosen ? 1 : 0.12;
         const x = px(a);
         ctx.fillRect(x, u.valToPos(bar.lane + 1, "y", true) + gap / 2, Math.max(px(b) - x, devicePixelRatio), thick);
       }
@@ -96,13 +107,17 @@ export function lanesSpec(bars: Bar[], range: [number, number], help: string): S
     ctx.restore();
   };
 
+  const find = (u: uPlot, left: number, top: number): Placed | undefined => {
+    const t = u.posToVal(left, "x");
+    const slack = 3 * Math.abs(u.posToVal(1, "x") - u.posToVal(0, "x"));
+    return byLane[Math.floor(u.posToVal(top, "y"))]?.find((b) => b.start - slack <= t && t <= b.end + slack);
+  };
+
   const readout = (u: uPlot, left: number, top: number): string | null => {
     const t = u.posToVal(left, "x");
     const at = `at ${withUnit(t, "s")}`;
     if (!u.over.matches(":hover")) return at; // another plot of the group has the pointer
-    const slack = 3 * Math.abs(u.posToVal(1, "x") - u.posToVal(0, "x"));
-    const lane = Math.floor(u.posToVal(top, "y"));
-    const bar = byLane[lane]?.find((b) => b.start - slack <= t && t <= b.end + slack);
+    const bar = find(u, left, top);
     if (!bar) return at;
     const ttft = bar.first === null ? "no token" : `TTFT ${withUnit((bar.first - bar.start) * 1000, "ms")}`;
     const state = bar.status === "ok" ? "" : `, ${bar.status}`;
@@ -131,6 +146,7 @@ export function lanesSpec(bars: Bar[], range: [number, number], help: string): S
     group: "time",
     draw,
     readout,
+    click: (u, left, top) => choose(find(u, left, top)?.key),
     rows,
     zoomY: true,
     yRange: [0, Math.max(lanes, 1)],

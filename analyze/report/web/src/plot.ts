@@ -60,6 +60,12 @@ export interface Spec {
   group?: string;
   /** Draws more than the series, below them. */
   draw?: (u: uPlot) => void;
+  /** What is at a value of the x axis, by name. */
+  named?: (x: number) => string | undefined;
+  /** Whether the points at a value of the x axis have a ring around them. */
+  rings?: (x: number) => boolean;
+  /** A click that is no drag, at CSS pixels of the plot. */
+  click?: (u: uPlot, left: number, top: number) => void;
   /** The read-out in place of the series' values. */
   readout?: (u: uPlot, left: number, top: number) => string | null;
   /** Rows to copy, if not simply x and the series. */
@@ -310,12 +316,20 @@ export class Plot {
         setCursor: [(u) => this.readOut(u)],
         setScale: [(u, key) => this.scaled(u, key)],
         ...(spec.draw ? { drawAxes: [spec.draw] } : {}),
-        draw: [(u) => drawNotes(u, spec.notes ?? []), (u) => drawMarks(u, spec.marks ?? [])],
+        draw: [(u) => drawNotes(u, spec.notes ?? []), (u) => drawMarks(u, spec.marks ?? []), (u) => drawRings(u, spec.rings)],
       },
     };
     this.host.replaceChildren();
     this.u = new uPlot(opts, data as uPlot.AlignedData, this.host);
     this.u.over.addEventListener("dblclick", () => this.resetZoom());
+    const { click } = spec;
+    if (click) {
+      let down = -1;
+      this.u.over.addEventListener("mousedown", (e) => (down = e.offsetX));
+      this.u.over.addEventListener("click", (e) => {
+        if (this.u && Math.abs(e.offsetX - down) < 4) click(this.u, e.offsetX, e.offsetY);
+      });
+    }
     this.readOut(this.u);
   }
 
@@ -477,7 +491,8 @@ export class Plot {
       return;
     }
     const x = inside && idx !== null && idx !== undefined ? (u.data[0][idx] ?? null) : null;
-    this.stamp.textContent = x === null ? "" : this.xText(x);
+    const name = x === null ? undefined : this.spec.named?.(x);
+    this.stamp.textContent = x === null ? "" : this.xText(x) + (name ? `: ${name}` : "");
     for (const [i, entry] of this.entries.entries()) {
       let text = "";
       const at = inside ? u.cursor.idxs?.[entry.index] : null;
@@ -525,6 +540,9 @@ export class Plot {
         e.preventDefault();
         return;
       }
+      case "Enter":
+        if (idx !== null) this.spec.click?.(u, u.valToPos(xs[idx] ?? 0, "x"), u.cursor.top ?? 0);
+        return;
       case "Escape":
       case "0":
         this.resetZoom();
@@ -546,6 +564,8 @@ export class Plot {
   private spoken(idx: number): string {
     const x = this.u?.data[0][idx];
     const parts = [x === undefined ? "" : this.xText(x)];
+    const name = x === undefined ? undefined : this.spec.named?.(x);
+    if (name) parts.push(name);
     for (const [i, s] of this.spec.series.entries()) {
       const v = this.u?.data[this.entries[i]?.index ?? 0]?.[idx];
       if (s.label !== "" && v !== null && v !== undefined) parts.push(`${s.label} ${withUnit(v, this.unit(s))}`);
@@ -729,6 +749,23 @@ function drawMarks(u: uPlot, marks: NonNullable<Spec["marks"]>): void {
       ctx.fillText(text, left, bbox.top + (4 + 14 * row) * px);
       break;
     }
+  }
+  ctx.restore();
+}
+
+/** Draws rings around the points of the first series that are asked for. */
+function drawRings(u: uPlot, wanted: Spec["rings"]): void {
+  if (!wanted) return;
+  const { ctx } = u;
+  ctx.save();
+  ctx.strokeStyle = color("--ink");
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  for (const [i, x] of u.data[0].entries()) {
+    const y = u.data[1]?.[i];
+    if (y === null || y === undefined || !wanted(x)) continue;
+    ctx.beginPath();
+    ctx.arc(u.valToPos(x, "x", true), u.valToPos(y, "y", true), 5 * devicePixelRatio, 0, 2 * Math.PI);
+    ctx.stroke();
   }
   ctx.restore();
 }

@@ -355,9 +355,9 @@ describe("interaction", () => {
   test("pointing at a bar of the swim-lane tells the turn", async () => {
     const { page, close } = await open(browser, "one.html");
     const over = page.locator("#plot-lanes .u-over");
+    const rows = (await copied(page, "#plot-lanes")).slice(1);
     await over.scrollIntoViewIfNeeded();
     const box = await over.boundingBox();
-    const rows = (await copied(page, "#plot-lanes")).slice(1);
     const [conversation, turn, , lane, sent, , end] = rows.find((r) => r[2] === "ok" && Number(r[4]) > 30);
     const lanes = 1 + Math.max(...rows.map((r) => Number(r[3])));
     const total = Math.max(...data("one.plots.json").runs[0].lanes.flatMap((l) => l.turns.map((t) => t.end_s)));
@@ -368,6 +368,18 @@ describe("interaction", () => {
     );
     const text = await page.locator("#plot-lanes .stamp").textContent();
     assert.ok(text.startsWith(`${conversation}, turn ${turn}: TTFT `), text);
+    // A click shows the conversation alone, in the plots above too; a second one shows all again.
+    const sum = (id) => page.evaluate((id) => window.pixels(`#plot-${id} canvas`).reduce((a, v) => (a * 31 + v) | 0, 0), id);
+    const before = [await sum("lanes"), await sum("time-ttft")];
+    await page.mouse.down();
+    await page.mouse.up();
+    await page.waitForTimeout(100);
+    assert.notEqual(await sum("lanes"), before[0], "the lanes did not change");
+    assert.notEqual(await sum("time-ttft"), before[1], "the turns over time did not change");
+    await page.mouse.down();
+    await page.mouse.up();
+    await page.waitForTimeout(100);
+    assert.deepEqual([await sum("lanes"), await sum("time-ttft")], before);
     await close();
   });
 
