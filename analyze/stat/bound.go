@@ -39,33 +39,6 @@ func Carries(q, effective float64) bool {
 	return q < 1 && effective*math.Log(q) <= math.Log(1-Confidence)*(1-1e-12)
 }
 
-// UpperBound gives the value that the true q-quantile does not exceed with the confidence given, from
-// sorted values that count as so many independent ones; NaN if they are too few to say.
-func UpperBound(sorted []float64, q, effective, confidence float64) float64 {
-	n := math.Min(effective, float64(len(sorted)))
-	share := UpperShare(q, n, confidence)
-	if math.IsNaN(share) {
-		return math.NaN()
-	}
-	k := int(math.Ceil(share*float64(len(sorted)) - 1e-9))
-	return sorted[min(max(k, 1), len(sorted))-1]
-}
-
-// LowerBound gives the value that the true q-quantile is not below with the confidence given; NaN if the
-// values are too few to say.
-func LowerBound(sorted []float64, q, effective, confidence float64) float64 {
-	n := math.Min(effective, float64(len(sorted)))
-	share := LowerShare(q, n, confidence)
-	if math.IsNaN(share) {
-		return math.NaN()
-	}
-	k := int(math.Floor(share*float64(len(sorted)) + 1e-9))
-	if k < 1 {
-		return math.NaN()
-	}
-	return sorted[k-1]
-}
-
 // UpperShare gives the share of a sample of n independent values below which its q-quantile lies with the
 // confidence given: k/n with the smallest k for which P(Binomial(n, q) <= k-1) reaches it. NaN if not
 // even all of the sample do.

@@ -132,27 +132,6 @@ func newTest(diff, se, df float64) Test {
 	return t
 }
 
-// RunsToFind gives how many runs a side (pairs, if paired) it takes to find a difference of the size given
-// at the level 5 % with a power of about 80 %, from the standard deviation of one run's value (of a
-// pair's difference): the smallest n with |diff| >= (t(n-1) + 0.84) * std * sqrt(k/n), k being 1 for
-// pairs and 2 for two groups. It gives 0 for a difference of nothing and stops at 1,000.
-func RunsToFind(diff, std float64, paired bool) int {
-	k := 2.0
-	if paired {
-		k = 1
-	}
-	if diff == 0 || math.IsNaN(diff) || math.IsNaN(std) {
-		return 0
-	}
-	for n := 2; n < 1000; n++ {
-		df := float64(n-1) * k
-		if math.Abs(diff) >= (StudentT(df)+0.84)*std*math.Sqrt(k/float64(n)) {
-			return n
-		}
-	}
-	return 1000
-}
-
 // Holm says which of several tests stand at the level given when all of them together may raise a false
 // alarm with that probability at most (Holm, Scandinavian Journal of Statistics 6, 1979): p-values in rising
 // order, each against the level divided by the number of tests that are left. NaN is no test.
