@@ -200,7 +200,7 @@ func (pl *planner) expect(c *replayCommand, cfg *capacity.Config) (text string, 
 	}
 	if !cfg.Open && shape.Turns > 0 && shape.Length > 0 {
 		if turns := float64(shape.Turns) / shape.Length.Seconds() / cfg.First * limit.Seconds(); turns < 30 {
-			text += fmt.Sprintf("; one conversation has about %.0f turns in a run: a longer --duration or shorter think times make the small loads tell more", turns)
+			text += fmt.Sprintf("; one conversation has about %.0f turns in a run, if the server takes %v to the first token and %v for each further one: a longer --duration or shorter think times make the small loads tell more", turns, shape.Assumed.TTFT, shape.Assumed.ITL)
 		}
 	}
 	return text, most, nil
