@@ -400,6 +400,7 @@ func throughLiteLLM(t *testing.T, data string, dynamo *realServer) {
 
 func TestServersOllama(t *testing.T) {
 	gguf := os.Getenv("OLLAMA_GGUF")
+	t.Setenv("CTX", "2048") // its context length
 	s := startServer(t, "ollama", "ollama-start.sh", 3*time.Minute, gguf, freePort(t))
 	data := serverData(t, "--turns", "2", "--input-tokens", "60", "--output-tokens", "uniform(4,8)", "--shared-prefix", "300", "-n", "4")
 	for _, api := range []string{"chat", "completions", "responses", "anthropic", "ollama"} {
@@ -422,12 +423,12 @@ func TestServersOllama(t *testing.T) {
 	if text := parley(t, 0, "analyze", out, "--window", "all"); !strings.Contains(text, "tells 0 always") {
 		t.Errorf("reuse is worked out of zeros:\n%s", text)
 	}
-	// It cuts prompts at its context length (16,384) without a word.
-	long := serverData(t, "--turns", "1", "--input-tokens", "40000", "--output-tokens", "4", "-n", "1")
+	// It cuts prompts at its context length without a word.
+	long := serverData(t, "--turns", "1", "--input-tokens", "5000", "--output-tokens", "4", "-n", "1")
 	out = filepath.Join(t.TempDir(), "long.parquet")
 	replayServer(t, "replay", long, "--url", s.url, "-o", out, "--concurrency", "1", "--no-probe")
 	text := strings.Join(strings.Fields(parley(t, 0, "analyze", out, "--window", "all")), " ")
-	if !strings.Contains(text, "1 of 1 prompts had 16") || !strings.Contains(text, "where 40") {
+	if !strings.Contains(text, "1 of 1 prompts had 2") || !strings.Contains(text, "where 5") {
 		t.Errorf("no reason for a prompt that was cut:\n%s", text)
 	}
 	if status, kind, message := failing(t, 3, data, s, "--model", "nope", "--requests", "1"); status != "http_error" || kind != "not_found" {
