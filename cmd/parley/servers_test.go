@@ -486,10 +486,18 @@ func TestServersVLLM(t *testing.T) {
 	}
 }
 
-// vllmEngine gives the process of the engine, which is a child of the server's.
+// vllmEngine gives the process of the engine, which is of the server's process group.
 func vllmEngine(t *testing.T, dir string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := syscall.Getpgid(server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -504,7 +512,7 @@ func vllmEngine(t *testing.T, dir string) int {
 		}
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		fields := strings.Fields(rest)
-		if len(fields) > 1 && fields[1] == strings.TrimSpace(string(text)) && strings.Contains(string(stat), "EngineCore") {
+		if len(fields) > 2 && fields[2] == strconv.Itoa(group) && strings.Contains(string(stat), "(VLLM::Engine") { // the kernel keeps 15 letters
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			return pid
 		}
