@@ -26,19 +26,25 @@ func (r *run) observe() (err error) {
 	return nil
 }
 
-// observer gives what is shown each row; nil if nobody looks.
-func (r *run) observer() func(*schemas.Request) {
-	if r.page == nil && r.exporter == nil {
-		return nil
+// observers are those who are shown each row.
+func (r *run) observers() (see []func([]schemas.Request)) {
+	each := func(show func(*schemas.Request)) {
+		see = append(see, func(rows []schemas.Request) {
+			for i := range rows {
+				show(&rows[i])
+			}
+		})
 	}
-	return func(row *schemas.Request) {
-		if r.page != nil {
-			r.page.Row(row)
-		}
-		if r.exporter != nil {
-			r.exporter.Row(row)
-		}
+	if r.page != nil {
+		each(r.page.Row)
 	}
+	if r.exporter != nil {
+		each(r.exporter.Row)
+	}
+	if r.hooks.Rows != nil {
+		see = append(see, r.hooks.Rows)
+	}
+	return see
 }
 
 // exported sends what is left, and says what the receiver did not take. The run is not the worse for it.

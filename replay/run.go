@@ -390,10 +390,10 @@ func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
 		Open:    func(c *engine.Conversation) (engine.Session, error) { return r.openLine(r.servers[c.Server()], c) },
 		Begin:   func(held int) int64 { return r.begin(preparing, helping, &helpers, held) },
 		Timeout: r.cfg.Timeout, IdleTimeout: r.cfg.IdleTimeout, LiveHistory: r.cfg.History == "live", OutputTokens: r.cfg.outputTokens,
-		Model: r.cfg.modelOf, Observe: r.observer(),
+		Model: r.cfg.modelOf,
 	}
-	if r.hooks.Rows != nil {
-		set.Store = told{r.journal, r.hooks.Rows}
+	if see := r.observers(); len(see) > 0 {
+		set.Store = watched{r.journal, see}
 	}
 	if r.left != nil {
 		set.Left, set.Resumed, set.Answers = r.left.Left, true, r.left.saved
@@ -417,15 +417,17 @@ func (r *run) load(ctx, preparing context.Context) (*Outcome, error) {
 	return r.finish(runErr)
 }
 
-// told is a journal whose rows somebody else is told of.
-type told struct {
+// watched is a journal whose rows others see as they come, on the goroutine that writes them.
+type watched struct {
 	*schemas.Journal
-	rows func([]schemas.Request)
+	see []func([]schemas.Request)
 }
 
-func (t told) AppendRequests(rows []schemas.Request) error {
-	t.rows(rows)
-	return t.Journal.AppendRequests(rows)
+func (w watched) AppendRequests(rows []schemas.Request) error {
+	for _, see := range w.see {
+		see(rows)
+	}
+	return w.Journal.AppendRequests(rows)
 }
 
 // begin is called when the first conversations are ready. It makes the connections, and settles when the

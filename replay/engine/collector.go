@@ -23,12 +23,11 @@ const (
 // starts while more than backlogBytes wait (pressure tells), so the streams that run are timed undisturbed
 // however slow the disk is.
 type collector struct {
-	store   Store
-	tally   *tally
-	limit   int64
-	observe func(row *schemas.Request) // nil for none
-	fail    func(error)                // told once, from the collector's goroutine
-	press   func()                     // called when the backlog crosses its bound, up or down
+	store Store
+	tally *tally
+	limit int64
+	fail  func(error) // told once, from the collector's goroutine
+	press func()      // called when the backlog crosses its bound, up or down
 
 	mu      sync.Mutex
 	rows    []schemas.Request
@@ -184,9 +183,6 @@ func (c *collector) write(batch []schemas.Request) {
 	for i := range batch {
 		bytes += rowBytes(&batch[i])
 		c.tally.add(&batch[i])
-		if c.observe != nil {
-			c.observe(&batch[i])
-		}
 	}
 	err := c.err
 	if err == nil {

@@ -70,7 +70,6 @@ type Settings struct {
 	Resumed      bool                         //
 	Answers      func(key load.Key) []*string // of an interrupted run's turns, as far as they were saved
 	Backlog      int64                        // bytes of rows that may wait for the journal, 0 for 128 MiB
-	Observe      func(row *schemas.Request)   // is shown each row once it is written, away from the turns; nil for none
 	Slept        func() time.Duration         // for which the machine has been asleep; nil asks the clock
 }
 
@@ -135,7 +134,6 @@ func New(s Settings) *Engine {
 		e.Fail(fmt.Errorf("the rows can no longer be written, so the load was ended: %w", err))
 		e.cutOff(load.DropRunFailed)
 	}, e.pressure)
-	e.out.observe = s.Observe
 	if s.Backlog > 0 {
 		e.out.limit = s.Backlog
 	}
