@@ -390,12 +390,14 @@ func TestLongTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("The cat's 12 mats, 我们你他", 1<<17)
+	// Tokens that are held would take 8 bytes each, of which there are 0.4 for a byte of text, and as much again while
+	// they grow: above 7 times. Buffers are used again, but the race detector drops a quarter of them on purpose.
 	for name, tok := range map[string]*Tokenizer{"byte-level": load(t, "o200k_base"), "Unigram": unigram, "SentencePiece BPE": tok} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		n := tok.Count(long)
 		runtime.ReadMemStats(&after)
-		if grew := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(long)); grew > 3 {
+		if grew := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(long)); grew > 5 {
 			t.Errorf("%s: counting %d tokens of %d MB takes %.1f times the text's memory", name, n, len(long)>>20, grew)
 		} else {
 			t.Logf("%s: %.2f times", name, grew)

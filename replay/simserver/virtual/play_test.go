@@ -5,10 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"parley/replay/load"
 	"parley/replay/simserver/batch"
 	"parley/schemas"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var chat = Shape{Turns: 4, System: 160, First: 400, Later: 200, Output: 200, Sigma: 0.7, Think: 3 * time.Second}
 
