@@ -14,6 +14,7 @@ import sys
 
 import duckdb
 import numpy as np
+import pyarrow.parquet as pq
 
 TOLERANCE = 1e-9
 checked = 0
@@ -194,8 +195,10 @@ def check_group(where, run, group, held, done, seconds, objectives, moment, popu
     same(f"{where}: error rate", counts["error_rate"], failed / sent if sent else None)
     same(f"{where}: censored", counts["censored"], run.value(f"select count(*) from r where {held} and status = 'canceled'"))
     same(f"{where}: conversations", counts["conversations"], run.value(f"select count(distinct (conversation_id, instance)) from r where {held}"))
-    for kind, n in run.db.execute(f"select error_kind, count(*) from r where {held} and error_kind is not null group by 1").fetchall():
-        same(f"{where}: errors of kind {kind}", counts["error_kinds"].get(kind), n)
+    for name, statuses in (("error_kinds", FAILED), ("not_sent", NOT_SENT)):
+        kinds = dict(run.db.execute(f"select error_kind, count(*) from r where {held} and error_kind is not null and status in {statuses} group by 1").fetchall())
+        for kind in kinds.keys() | counts.get(name, {}).keys():
+            same(f"{where}: {name} {kind}", counts.get(name, {}).get(kind), kinds.get(kind))
     for figure in group["figures"]:
         name = f"{where}: {figure['name']}"
         if figure["name"] in run.figures:
@@ -393,6 +396,12 @@ def check_steady(where, run, result):
     main = "phase <> 'warmup' and ended is not null"
     first, last = run.db.execute(f"select min(moment), max(ended) from r where {main}").fetchone()
     spans = {(c, i): [a, b] for c, i, a, b in run.db.execute(f"select conversation_id, instance, min(moment), max(ended) from r where {main} group by 1, 2").fetchall()}
+    # A conversation with turns still to come holds its place until the run stops to start turns.
+    stop = min((meta["stop_ns"] for f in result["files"] if (meta := json.loads(pq.read_metadata(f).metadata[b"parley.meta"])).get("stop_ns") is not None), default=None)
+    if stop is not None:
+        for c, i in run.db.execute("select distinct conversation_id, instance from r where status = 'not_reached' and turn > 0 and coalesce(error_kind, '') <> 'conversation_failed'").fetchall():
+            if (c, i) in spans and spans[c, i][0] < stop:
+                spans[c, i][1] = max(spans[c, i][1], stop)
     spans = sorted((a, b) for a, b in spans.values() if b > a)
     change = {}
     for a, b in spans:
@@ -411,6 +420,7 @@ def check_steady(where, run, result):
             break
     full = [s for s in steps if s[0] >= 0.9 * max(usual, 1)]
     start, end = min(s[2] for s in full), max(s[3] for s in full) + 1
+    end = min(end, stop) if stop is not None else end
     if end <= last and last + 1 - end < 0.01 * (end - start):  # no drain to speak of
         end = last + 1
     # The opening burst: sent before the first answer began.
