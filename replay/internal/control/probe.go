@@ -259,6 +259,9 @@ func (b *Probe) endings(ctx context.Context, row *schemas.Request) error {
 		tokens = *row.CompletionTokens
 	}
 	has, known := endsAnswers[b.Kind]
+	if b.Kind == LlamaCpp && b.API.Kind == api.Anthropic {
+		has.ignoreEOS = false // its Messages API hands on what it knows alone: answers of 8 tokens in 40 were seen
+	}
 	proven := false
 	if sent := b.use.IgnoreEOS || b.use.MinTokens > 0; sent && !known && counted && tokens >= probeTokens {
 		p := b.params()
